@@ -5,6 +5,7 @@ The mutants remove the rules from the production code: `kstorm.core.engine`, `ks
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from math import inf
 from typing import Any
 from unittest.mock import patch
 
@@ -21,7 +22,8 @@ from kstorm.core.engine import (
 from kstorm.core.engine.checkpoints import Checkpoints
 from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Release, Transact
 from kstorm.core.engine.engine import Routine
-from kstorm.core.engine.spout import SpoutSends
+from kstorm.core.engine.intake import Intake
+from kstorm.core.engine.spout import SpoutEngine, SpoutSends
 from kstorm.core.engine.tenure import Phase
 from kstorm.core.engine.transaction import Request
 from kstorm.core.user_code import Steps
@@ -29,7 +31,7 @@ from kstorm.testing.consumer_group import FENCED, ConsumerGroup, GroupMember
 from kstorm.testing.logs import BrokerLogs
 from kstorm.testing.process import SimulatedProcess
 from kstorm.testing.world import SimulatedWorld
-from tests.sim.mutant import Mutant, gentle, handover, orderly, takeover, untracked
+from tests.sim.mutant import Mutant, far_handover, gentle, handover, orderly, takeover, untracked
 
 # The acker's checkpoint.
 
@@ -233,6 +235,17 @@ def _no_drain() -> AbstractContextManager[object]:
     return patch.object(SpoutSends, "let_go", let_go)
 
 
+def _no_next_turn() -> AbstractContextManager[object]:
+    end = SpoutEngine._end_turn
+
+    def last(self: SpoutEngine, before: int, began: float) -> None:
+        end(self, before, began)
+        if self.rest:
+            self.next_turn = inf
+
+    return patch.object(SpoutEngine, "_end_turn", last)
+
+
 def engine_mutants() -> list[Mutant]:
     """Every rule of the engine, by topic."""
     return [
@@ -263,7 +276,8 @@ def engine_mutants() -> list[Mutant]:
         Mutant(
             "transaction: records arrive before offsets are handed in, or offsets are read stable (either would do)",
             _offsets_before_records,
-            handover,
+            far_handover,
+            within=12_000,
         ),
         Mutant(
             "takeover: offsets are read before the changelog, or its open transactions are waited for (either would do)",
@@ -289,4 +303,9 @@ def engine_mutants() -> list[Mutant]:
         Mutant("task: one that leaves commits what it executed", _leaves_uncommitted, orderly),
         Mutant("task: records of an earlier tenure are not executed", earlier_tenures, orderly),
         Mutant("spout: its open trees may end before the task is released", _no_drain, gentle),
+        Mutant("spout: a turn without a tuple is followed by another", _no_next_turn),
+        Mutant(
+            "intake: finished input makes room",
+            lambda: patch.object(Intake, "_finish", lambda *_: None),
+        ),
     ]

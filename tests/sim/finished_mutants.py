@@ -7,7 +7,6 @@ from unittest.mock import patch
 
 from kstorm.kafka.completed_ranges import Run, runs_between
 from kstorm.kafka.finished_ranges import OffsetOutcomes
-from kstorm.kafka.finished_topic import FinishedTopic
 from kstorm.kafka.offset_committer import OffsetCommitter
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.positioned_offsets import PositionedOffsets
@@ -19,22 +18,22 @@ from tests.sim.mutant import Mutant, storm
 
 
 def _stored_before_its_range_is_there() -> AbstractContextManager[object]:
-    write = FinishedTopic.write
+    write = OffsetCommitter.write_range
 
-    def hasty(self: FinishedTopic, partition: Any, finished: Any, written: Any) -> None:
+    def hasty(self: OffsetCommitter, partition: Any, finished: Any, written: Any) -> None:
         write(self, partition, finished, lambda _: None)
         written(True)
 
-    return patch.object(FinishedTopic, "write", hasty)
+    return patch.object(OffsetCommitter, "write_range", hasty)
 
 
 def _refused_is_as_good_as_written() -> AbstractContextManager[object]:
-    write = FinishedTopic.write
+    write = OffsetCommitter.write_range
 
-    def trusting(self: FinishedTopic, partition: Any, finished: Any, written: Any) -> None:
+    def trusting(self: OffsetCommitter, partition: Any, finished: Any, written: Any) -> None:
         write(self, partition, finished, lambda _: written(True))
 
-    return patch.object(FinishedTopic, "write", trusting)
+    return patch.object(OffsetCommitter, "write_range", trusting)
 
 
 def _one_too_far() -> AbstractContextManager[object]:

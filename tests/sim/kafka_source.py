@@ -372,7 +372,7 @@ class SimulatedKafkaSpout(KafkaSpout):
         """Close like the spout, but on this thread. Yields to other steps meanwhile. May raise."""
         self._coordinator.commit()
         self._coordinator.close()
-        await self._finished.close()
+        await self._storing.close()
         self._coordinator.abandon()
         await give_way()
         self._shut()

@@ -40,6 +40,14 @@ def handover(seed: int) -> None:
     run_schedule(seed, fault_mix=FaultMix.HANDOVER)
 
 
+def far_handover(seed: int) -> None:
+    """A handover for a violation that only one schedule in some thousands shows.
+
+    The seeds begin at 20,000, shortly before one that shows it.
+    """
+    run_schedule(20_000 + seed, fault_mix=FaultMix.HANDOVER)
+
+
 def takeover(seed: int) -> None:
     """A schedule in which only this happens: stateful bolts are assumed dead during checkpoints."""
     run_schedule(seed, fault_mix=FaultMix.TAKEOVER)

@@ -82,6 +82,7 @@ def run_topology(
     with LocalCluster(topology, seed, resources, tell, at_once=False) as cluster:
         if source is not None:
             source.letters = lambda: cluster.sent(topology.dead_letters_topic)
+        _limit_intake(cluster, Random(f"intake {seed}"))
         adversary = ScheduleAdversary(cluster, source, random, fault_mix, truth.forget)
         try:
             work_among_faults(cluster, adversary, fault_steps, lambda: _expect_no_violation(truth))
@@ -193,6 +194,13 @@ def _reckon(cluster: LocalCluster, truth: Truth, source: SourceTopic | None) -> 
 
 def _expect_no_violation(truth: Truth) -> None:
     _expect(not truth.violations, "; ".join(truth.violations))
+
+
+def _limit_intake(cluster: LocalCluster, chance: Random) -> None:
+    """In a third of the schedules, let a process take so little input that it often has to pause."""
+    if chance.random() < 1 / 3:
+        high = chance.randint(1, 4)
+        cluster.limit_intake(high, chance.randint(0, high))
 
 
 def _expect(held: bool, else_say: str) -> None:

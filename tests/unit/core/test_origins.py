@@ -86,11 +86,14 @@ def test_some_are_unknown() -> None:
         [OriginRun("t", 0, 1, 2, 0, b"123")],
         [OriginRun("t", 0, 1, 1, 0, b"1"), OriginRun("", 0, 0, 1, 0)],
         [OriginRun("", 0, 0, 0, 0), OriginRun("t", 0, 1, 2, 0)],
+        [OriginRun("", 0, 0, 0, 0), OriginRun("t", 0, 1, 1, 0)],
     ],
 )
 def test_inconsistent_origins_are_refused(runs: list[OriginRun]) -> None:
     """Before anything takes the memory that it claims."""
-    with pytest.raises(FrameError, match=r"a frame of 2 trees has origins for|bytes of steps"):
+    with pytest.raises(
+        FrameError, match=r"a frame of 2 trees has origins for|bytes of steps|has 0"
+    ):
         list(read_origins(runs, 2))
 
 

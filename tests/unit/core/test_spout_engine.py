@@ -1,6 +1,7 @@
 """A spout's process: what is sent first, how long it rests, and how a task ends while its trees are open."""
 
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
@@ -154,6 +155,57 @@ def test_turns_without_a_tuple_are_ever_further_apart() -> None:
     assert spout.spouts.rest == 0
     spout.emit()
     assert spout.spouts.rest == pytest.approx(0.002)
+
+
+def test_spouts_get_their_turns_when_they_are_due() -> None:
+    """Nothing but the clock asks for them: one at once, and one after each rest."""
+    numbers = Numbers()
+    spout = Spouts(numbers)
+    spout.assign(t0=0)
+
+    def wake(seconds: float) -> list[int]:
+        spout.now += seconds
+        spout.do(spout.spouts.wake(spout.now))
+        return spout.begun()
+
+    numbers.waiting.append(1)
+    assert spout.spouts.due <= spout.now
+    assert len(wake(0)) == 1
+    assert spout.spouts.due == spout.now  # it had something to emit, so it does not rest
+    assert wake(0) == []
+    rest = spout.spouts.due - spout.now
+    assert rest == pytest.approx(0.001)
+    numbers.waiting.append(2)
+    assert wake(rest / 2) == []
+    assert len(wake(rest)) == 1
+
+
+def test_turn_is_not_due_while_one_is_taken() -> None:
+    """A driver that goes by `due` would otherwise ask for it all the time."""
+    spout = Spouts(Numbers())
+    spout.assign(t0=0)
+    (turn,) = spout.spouts.emit(spout.now)
+    assert spout.spouts.due == inf
+    assert spout.spouts.wake(spout.now) == []
+    spout.do([turn])
+    assert spout.spouts.due < inf
+
+
+def test_polls_wait_behind_all_other_work() -> None:
+    """Each step of a task's release waits for one poll at most, and not for all in hand."""
+    numbers = Numbers()
+    spout = Spouts(numbers)
+    spout.assign(t0=0)
+    engine = spout.spouts
+    (turn,) = engine.emit(spout.now)
+    completion = InputRecord(0, encode(CompletionFrame(VERSION, 0)))
+    for _ in range(3):
+        assert engine.arrived([(engine.tenures[0], [completion])], spout.now) == []
+    assert engine.revoked([0], spout.now) == []
+    spout.do([turn])
+    assert numbers.notes[-1] == "close"
+    assert engine.frames_in == 1
+    assert engine.intake.records == 0  # what was not executed is not in hand any more
 
 
 def test_a_deactivated_topology_emits_nothing_and_hears_of_its_trees() -> None:

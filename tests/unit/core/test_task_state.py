@@ -423,7 +423,7 @@ class Point:
         ({"a": (1,), "b": {"c": {4}}}, {"a": [1], "b": {"c": [4]}}),
         ({(1, 2): 3}, {(1, 2): 3}),
     ],
-    ids=repr,
+    ids=lambda value: "memoryview" if type(value) is memoryview else repr(value),
 )
 def test_a_value_is_read_as_after_a_recovery(value: Any, read: Any) -> None:
     """At once: it came back as another type only after a crash or an eviction."""

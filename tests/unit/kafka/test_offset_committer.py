@@ -46,7 +46,7 @@ def test_each_commit_is_one_range(world: "World") -> None:
     first, second = world.writer.finished
     assert (first.reading, first.spout, first.task) == ("/kafka-spouts/words", "lines", 1)
     assert (first.topic, first.partition) == ("sentences", 0)
-    assert first.session == second.session != world.open()._finished._session
+    assert first.session == second.session != world.open()._storing._session
     assert 0 < first.since <= first.at <= second.at
     assert second.since <= first.at, "2 and 5 were emitted before the first was written"
 

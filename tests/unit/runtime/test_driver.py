@@ -156,6 +156,7 @@ def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
     async def run() -> int:
         driver = BareDriver(topology())
         waiting: list[RunUserCode] = []
+        agents: list[asyncio.Future[None]] = []
         served = asyncio.Event()
 
         def user_code() -> Steps:
@@ -174,7 +175,7 @@ def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
 
         driver.engine.confirmed = confirmed  # type: ignore[method-assign]
         driver.engine.ran = ran  # type: ignore[method-assign]
-        await driver.start(lambda item: None)
+        await driver.start(lambda work: agents.append(asyncio.ensure_future(driver.handle(work))))
         await asyncio.wait_for(served.wait(), 10)
         await driver.stop()
         assert driver.ended == []
@@ -202,9 +203,9 @@ def test_an_engine_is_ticked_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> 
         await driver.start(lambda item: None)
         await asyncio.sleep(0)  # the housekeeping has had its first round
         due = time.monotonic() + 0.01
-        driver.engine.tick = tick  # type: ignore[method-assign]
+        driver.engine.wake = tick  # type: ignore[method-assign]
         times["due"] = due
-        await driver.perform([])
+        driver.perform([])
         await asyncio.wait_for(ticked.wait(), 10)
         monkeypatch.setattr(driver, "_background", [])  # the housekeeping's round ends in an hour
         await driver.stop()

@@ -39,7 +39,7 @@ def table(folder: Path) -> RecoveringTable:
 async def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
     """With the table, the folder, what RocksDB says, and that nothing is lost."""
     made = table(tmp_path)
-    made._store._store._dbs[0] = FullDisk()
+    made._store._open[0] = FullDisk()
     made._copies[0] = LocalCopy(b"topic", 6, 0.0)
     with pytest.raises(
         StorageError,

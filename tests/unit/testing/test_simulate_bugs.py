@@ -35,7 +35,8 @@ def test_message_names_the_required_faults() -> None:
     """And they alone find it again."""
     bug = BUGS[0]
     with pytest.raises(
-        SimulationError, match=r"are enough:\n(.*\n)*.*kill of a bolt, 'join' process"
+        SimulationError,
+        match=r"are enough:\n(.*\n)*.*(kill of a bolt, 'join' process|scale, of 'join' to)",
     ) as found:
         simulate(bug.wrong, INPUTS, bug.judge)
     message = str(found.value)

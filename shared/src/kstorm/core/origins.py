@@ -130,7 +130,9 @@ def read_origins(runs: Iterable[OriginRun], count: int) -> Iterator[Origin | Non
     """
     found = 0
     for run in runs:
-        found += max(run.count, 1)  # a run with a topic yields at least its first offset
+        if run.count < 1:
+            raise FrameError(f"a run of origins has {run.count} trees")
+        found += run.count
         if found > count:
             break
         if not run.topic:

@@ -21,13 +21,7 @@ from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka.completed_ranges import Run
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
 from kstorm.kafka.finished_ranges import FinishedRange, moved_range
-from kstorm.kafka.finished_topic import FinishedTopic
-from kstorm.kafka.offset_committer import (
-    OffsetCommitter,
-    default_outcome,
-    skipped_range,
-    stores_ranges_above,
-)
+from kstorm.kafka.offset_committer import OffsetCommitter, default_outcome, skipped_range
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.partition_assignment import (
     calculate_partitions_for_task,
@@ -82,7 +76,7 @@ class PartitionCoordinator(ABC):
         source: SourceReader,
         offsets: OffsetStore,
         topology: TopologyRef,
-        finished: FinishedTopic,
+        storing: OffsetCommitter,
     ) -> None:
         self.managers: list[PartitionManager] = []
         """The managers that may emit, as of the last tick."""
@@ -92,10 +86,7 @@ class PartitionCoordinator(ABC):
         self._source = source
         self._offsets = offsets
         self._topology = topology
-        keeps_above = stores_ranges_above(config, context.topology)
-        self._storing = OffsetCommitter(
-            offsets, source, finished, topology, keeps_above=keeps_above
-        )
+        self._storing = storing
         self._rest = default_outcome(config, context.topology)
         self._slots: dict[Partition, _AssignedPartition] = {}
         # These partitions keep their lock until their last range is written.
@@ -300,9 +291,7 @@ class PartitionCoordinator(ABC):
         if skipped is None:
             self._storing.save(slot.partition, offset)
         else:
-            self._storing.finished.write(
-                slot.partition, skipped, partial(self._begun, slot, offset)
-            )
+            self._storing.write_range(slot.partition, skipped, partial(self._begun, slot, offset))
 
     def _begun(self, slot: _AssignedPartition, offset: int, written: bool) -> None:
         if self._slots.get(slot.partition) is not slot or slot.begin != offset:
@@ -342,7 +331,8 @@ class PartitionCoordinator(ABC):
             return
         log.warning("%s starts again at offset %d: %s", _name(slot.partition), offset, why)
         self._source.unassign(slot.partition)
-        manager.dropped, slot.manager, slot.rest_until = True, None, 0.0
+        self._storing.drop(manager)
+        slot.manager, slot.rest_until = None, 0.0
         self._begin(
             slot,
             offset,
@@ -369,7 +359,7 @@ class PartitionCoordinator(ABC):
             done=done,
             epoch=self._epochs,
             rest=self._rest,
-            unix_ms=self._storing.finished.now(),
+            unix_ms=self._storing.now(),
         )
         self._assign(slot.manager, offset)
 
@@ -383,10 +373,10 @@ class PartitionCoordinator(ABC):
         if manager is not None:
             manager.give_back()
             self._storing.commit(manager)
-            if manager.writing:
+            if self._storing.is_writing(manager):
                 self._source.unassign(slot.partition)
                 self._leaving[slot.partition] = slot
-                manager.on_written = partial(self._left, slot)
+                self._storing.when_written(manager, partial(self._left, slot))
                 return
         self._drop(slot, why)
 
@@ -403,7 +393,8 @@ class PartitionCoordinator(ABC):
                     slot.manager.pending,
                     why,
                 )
-            slot.manager.dropped, slot.manager = True, None
+            self._storing.drop(slot.manager)
+            slot.manager = None
         slot.begin = None
         slot.out_of_range = False
         self._source.unassign(slot.partition)

@@ -1,20 +1,55 @@
-"""Stores offsets, each after the range below it is in Kafka, including ranges that are skipped."""
+"""Stores the offsets of one spout task in two steps. First the finished range below an offset is
+written to the topic `<topology>.__finished`. Once Kafka has it, the offset is stored.
+
+So every offset below a stored one is in a range, also the offsets that were skipped.
+"""
 
 import logging
-from collections.abc import Mapping, Sequence
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Final
 
-from kstorm.errors import FencedError
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kstorm.errors import BrokerError, FencedError, KstormError
 from kstorm.kafka.completed_ranges import Run
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.finished_ranges import ACKED, CLAIMED, COMMITTED, FinishedRange, moved_range
-from kstorm.kafka.finished_topic import FinishedTopic
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.partition_manager import PartitionManager
-from kstorm.kafka.ports import UNKNOWN_BROKER, Broker, OffsetStore, Partition, SourceReader
-from kstorm.topology import Topology
+from kstorm.kafka.ports import (
+    UNKNOWN_BROKER,
+    Broker,
+    OffsetStore,
+    Partition,
+    RecordWriter,
+    SourceReader,
+)
+from kstorm.topology import Topology, TopologyContext
 
 log = logging.getLogger(__name__)
+
+Written = Callable[[bool], None]
+"""Called once per range, with True if the broker has it."""
+
+_NOT_STORED: Final = (
+    "until it does, offsets are not stored, so a restart repeats the messages processed now"
+)
+
+
+class _Write(Struct, eq=False):
+    """A manager's range on its way to Kafka. It exists until the broker reports, or until the
+    manager is dropped."""
+
+    offset: int
+    """Stored once Kafka has the range."""
+    again: bool = False
+    """True if a later offset is to be stored next."""
+    then: Callable[[], None] | None = None
+    """Called when nothing of the manager is on its way any more."""
 
 
 class OffsetCommitter:
@@ -24,27 +59,36 @@ class OffsetCommitter:
         self,
         offsets: OffsetStore,
         source: SourceReader,
-        finished: FinishedTopic,
+        writer: RecordWriter,
+        config: SpoutConfig,
+        context: TopologyContext,
         topology: TopologyRef,
         *,
-        keeps_above: bool,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`keeps_above`: store the finished runs above an offset with it."""
-        self.finished = finished
+        """`writer` belongs to the task."""
         self.leaders: Mapping[Partition, Broker] = {}
         """The leaders as of the last look-up."""
         self._offsets, self._source, self._topology = offsets, source, topology
-        self._keeps_above = keeps_above
+        self._writer, self._config, self._clock = writer, config, clock
+        self._spout, self._task = context.component, context.task_id
+        self._topic = context.topology.finished_topic
+        self._session = uuid.uuid4().hex
+        self._keeps_above = stores_ranges_above(config, context.topology)
+        self._problem: KstormError | None = None
+        self._writes: dict[PartitionManager, _Write] = {}
+
+    # Offsets.
 
     def commit(self, manager: PartitionManager) -> None:
         """Write the finished range to Kafka. Once acknowledged, store the offset.
 
         One write per partition at a time. A later offset is committed afterwards.
         """
-        if manager.writing:
-            manager.write_again = True
+        if (write := self._writes.get(manager)) is not None:
+            write.again = True
             return
-        manager.outcomes.begin(manager.next_offset, self.finished.now())
+        manager.outcomes.begin(manager.next_offset, self.now())
         offset = manager.commit()
         if offset is None:
             self._save_above(manager)
@@ -54,25 +98,39 @@ class OffsetCommitter:
         if finished is None:
             self._save(manager, offset)
             return
-        manager.writing = True
-        self.finished.write(manager.partition, finished, partial(self._written, manager, offset))
+        write = self._writes[manager] = _Write(offset)
+        self.write_range(manager.partition, finished, partial(self._written, manager, write))
 
-    def _written(self, manager: PartitionManager, offset: int, written: bool) -> None:
-        manager.writing = False
-        again, manager.write_again = manager.write_again, False
-        if manager.dropped:
+    def _written(self, manager: PartitionManager, write: _Write, written: bool) -> None:
+        if self._writes.get(manager) is not write:  # the manager was dropped in the meantime
             return
+        del self._writes[manager]
         if written:
-            manager.outcomes.confirmed(offset)
-            self._save(manager, offset)
+            manager.outcomes.confirmed(write.offset)
+            self._save(manager, write.offset)
         else:
             # The next range includes this one.
             manager.committed_to = manager.outcomes.start
-        leaving = manager.on_written
-        if again and (written or leaving is not None):
+        if write.again and (written or write.then is not None):
             self.commit(manager)
-        if leaving is not None and not manager.writing:
-            leaving()
+        if write.then is not None:
+            self.when_written(manager, write.then)
+
+    def is_writing(self, manager: PartitionManager) -> bool:
+        """Return True while a range is on its way."""
+        return manager in self._writes
+
+    def when_written(self, manager: PartitionManager, act: Callable[[], None]) -> None:
+        """Call `act` as soon as no range of the manager is on its way, or now if none is."""
+        if (write := self._writes.get(manager)) is not None:
+            write.then = act
+        else:
+            act()
+
+    def drop(self, manager: PartitionManager) -> None:
+        """Store nothing more of a manager, whatever is reported later: the partition is taken over
+        or started again."""
+        self._writes.pop(manager, None)
 
     def _save_above(self, manager: PartitionManager) -> None:
         """Store the runs above the offset if only they have changed."""
@@ -102,6 +160,47 @@ class OffsetCommitter:
             log.warning("%s", error)  # the next tick drops the partition
         else:
             self._source.commit(partition, offset)
+
+    # Ranges.
+
+    def now(self) -> int:
+        """Return the Unix time in ms."""
+        return int(self._clock() * 1000)
+
+    def write_range(self, partition: Partition, finished: FinishedRange, written: Written) -> None:
+        """Write a range. `written` is called later, or now if the record cannot be queued."""
+        record = replace(
+            finished,
+            reading=self._config.zk_path_of(partition.topic),
+            spout=self._spout,
+            task=self._task,
+            session=self._session,
+            topic=partition.topic,
+            partition=partition.partition,
+            at=self.now(),
+        )
+        try:
+            self._writer.write(
+                self._topic, record.key, record.encode(), partial(self._reported, written)
+            )
+        except BrokerError as error:
+            self._reported(written, error, None)
+
+    def _reported(self, written: Written, error: object | None, record: object) -> None:
+        self._problem = None
+        if error is not None:
+            self._problem = BrokerError(
+                f"topic {self._topic!r} does not accept a record: {error}; {_NOT_STORED}"
+            )
+        written(error is None)
+
+    def problem(self) -> KstormError | None:
+        """The reason why the last range was rejected, or None if it was not."""
+        return self._problem
+
+    async def close(self) -> None:
+        """Wait at most a few seconds for pending ranges, and for ranges that their callbacks write."""
+        await self._writer.close()
 
 
 def stores_ranges_above(config: SpoutConfig, topology: Topology) -> bool:

@@ -96,14 +96,6 @@ class PartitionManager:
         """The offset that was last passed to the store."""
         self.stored_above = list(done)
         """The finished runs above `committed_to` that were last passed to the store."""
-        self.writing = False
-        """True while a finished range is being written to Kafka. Then the offset is stored."""
-        self.write_again = False
-        """True if another offset was to be stored during that write."""
-        self.on_written: Callable[[], None] | None = None
-        """Called when no write is pending any more."""
-        self.dropped = False
-        """True once the partition is taken over or restarted: pending writes store no offset."""
         self.paused = False
         """True if the spout has paused fetching of this partition."""
         self.most_to_store: float = _EVERY_OFFSET
@@ -152,9 +144,17 @@ class PartitionManager:
         if pending is None or pending.trees:
             self._forget(offset)  # a custom policy returned a message that does not wait
             return False
-        if not self._is_readable(pending.message):
+        tuples: Sequence[Values] = ()
+        failure: Exception | None = None
+        try:
+            tuples = list(self._deserialize(pending.message) or ())
+        except NotYetError as error:
+            # The retry stays due, and does not count as an attempt.
+            self.not_yet = error
             return False
-        self._emit_again(offset, now)
+        except Exception as error:  # noqa: BLE001 - a user's scheme may raise anything
+            failure = error
+        self._emit_again(offset, tuples, failure)
         return True
 
     def take(
@@ -339,20 +339,18 @@ class PartitionManager:
         last = self.waiting[-1]
         return last.end if isinstance(last, UndecodableBatch) else last.offset() + 1
 
-    def _emit_again(self, offset: int, now: float) -> None:
+    def _emit_again(self, offset: int, tuples: Sequence[Values], failure: Exception | None) -> None:
+        """Start a retry with the tuples of the message, or with the failure of its scheme."""
         self._retry.retry_started(offset)
         self.retries -= 1
         pending = self._pending[offset]
         pending.attempt += 1
-        try:
-            tuples = self._tuples_of(pending, offset)
-        except NotYetError as error:
-            # It was readable a moment ago.
-            self.not_yet = error
-            self._retry.failed(offset, now)
-            self.retries += 1
-            return
-        if tuples:
+        if failure is not None:
+            self._give_up_unreadable(pending, offset, failure)
+        elif not tuples:
+            self.outcomes.empty(offset)
+            self._finish(offset)
+        else:
             pending.trees = len(tuples)
             self.outcomes.retried(offset, pending.attempt)
             self._emit(tuples, KafkaMessageId(self.partition, offset, self.epoch, pending.attempt))
@@ -375,14 +373,9 @@ class PartitionManager:
             tuples = tuples if tuples is None or isinstance(tuples, tuple | list) else list(tuples)
         except NotYetError:
             raise
-        except UndecodableBatchError as error:
-            self._pending[offset] = pending
-            self._give_up_batch(error.batch)
-            return ()
         except Exception as error:  # noqa: BLE001 - a user's scheme may raise anything
             self._pending[offset] = pending
-            reason = f"cannot be deserialized: {type(error).__name__}: {error}"
-            self._give_up(pending, offset, reason, (UNDECODABLE, note_of(0, error)))
+            self._give_up_unreadable(pending, offset, error)
             return ()
         if not tuples:
             self.outcomes.empty(offset)
@@ -390,17 +383,12 @@ class PartitionManager:
             return ()
         return tuples
 
-    def _is_readable(self, message: SourceMessage) -> bool:
-        """Return True once the scheme can decode the message or knows that it cannot."""
-        try:
-            for _ in self._deserialize(message) or ():
-                pass
-        except NotYetError as error:
-            self.not_yet = error
-            return False
-        except Exception:  # noqa: BLE001 - reported when it is emitted
-            return True
-        return True
+    def _give_up_unreadable(self, pending: _Pending, offset: int, error: Exception) -> None:
+        if isinstance(error, UndecodableBatchError):
+            self._give_up_batch(error.batch)
+            return
+        reason = f"cannot be deserialized: {type(error).__name__}: {error}"
+        self._give_up(pending, offset, reason, (UNDECODABLE, note_of(0, error)))
 
     def _give_up(self, pending: _Pending, offset: int, reason: str, cause: Cause) -> None:
         message = pending.message

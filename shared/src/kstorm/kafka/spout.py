@@ -21,8 +21,8 @@ from kstorm.errors import ConfigError, KstormError
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
 from kstorm.kafka.emitting import emit_rows
-from kstorm.kafka.finished_topic import FinishedTopic
 from kstorm.kafka.hosts import StaticHosts
+from kstorm.kafka.offset_committer import OffsetCommitter
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
@@ -100,7 +100,9 @@ class KafkaSpout(Positioned, Traced, Spout):
             )
         self._source: SourceReader = ports.open_source(self.spout_config)
         writer = ports.open_writer({})
-        self._finished = FinishedTopic(writer, self.spout_config, context)
+        self._storing = OffsetCommitter(
+            self._offsets, self._source, writer, self.spout_config, context, topology
+        )
         coordinator = (
             StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
         )
@@ -111,7 +113,7 @@ class KafkaSpout(Positioned, Traced, Spout):
             self._source,
             self._offsets,
             topology,
-            self._finished,
+            self._storing,
         )
         guarantee = self.spout_config.processing_guarantee
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
@@ -246,7 +248,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._coordinator.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_SECS - _LEAST_FLUSH_SECS):
-                await self._finished.close()
+                await self._storing.close()
         self._coordinator.abandon()
         await asyncio.to_thread(
             self._shut, max(_LEAST_FLUSH_SECS, began + _FLUSH_SECS - time.monotonic())
@@ -259,7 +261,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         """
         unread = (manager.not_yet for manager in self._coordinator.all_managers())
         return (
-            self._offsets.problem() or self._finished.problem() or next(filter(None, unread), None)
+            self._offsets.problem() or self._storing.problem() or next(filter(None, unread), None)
         )
 
     @property

@@ -26,7 +26,7 @@ from kstorm.errors import KstormError, TopologyError
 from kstorm.testing.logs import TopicPartition
 from kstorm.testing.placement import DiskFate, Heir, Placement
 from kstorm.testing.process import SimulatedProcess
-from kstorm.testing.processes import AckerProcess, BoltProcess, SpoutProcess
+from kstorm.testing.processes import AckerProcess, BoltProcess, SpoutProcess, limit_intake
 from kstorm.testing.startup import start_task, start_tasks
 from kstorm.testing.transactions import TRANSACTION_SECS
 from kstorm.testing.world import SimulatedWorld, TaskError, discard_narration
@@ -299,6 +299,15 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         """Take a complete checkpoint of one component's processes, or of all. Runs until idle."""
         self.begin_checkpoint(component)
         self.run_until_idle()
+
+    def limit_intake(self, high: int, low: int) -> None:
+        """Let processes stop polling above `high` records in hand, until `low` are left.
+
+        A record is in hand until its results have arrived.
+        """
+        self._world.intake = high, low
+        for process in self._processes:
+            limit_intake(process, self._world.intake)
 
     def disturb(
         self, duplicate: float = 0.0, reorder: float = 0.0, unanswered: float = 0.0

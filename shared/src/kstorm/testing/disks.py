@@ -73,3 +73,17 @@ class Disk:
                 for place, table in self._tables.items()
             }
         )
+
+
+class DiskRows:
+    """A disk's copy of one changelog, by task."""
+
+    def __init__(self, disk: Disk, changelog: str) -> None:
+        self._disk, self._changelog = disk, changelog
+
+    def get(self, task: int, key: bytes) -> bytes | None:
+        return self._disk.rows((self._changelog, task)).get(key)
+
+    def items(self, task: int, start: bytes = b"") -> Iterable[tuple[bytes, bytes]]:
+        rows = self._disk.rows((self._changelog, task))
+        return [pair for pair in sorted(rows.items()) if pair[0] >= start]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from kstorm.core.engine import Effect, Engine, InputRecord, TaskTenure, Unit
+from kstorm.core.engine import Effect, Engine, InputRecord, TaskTenure
 from kstorm.core.engine.effects import (
     AbandonOpen,
     ApplyToStore,
@@ -30,7 +30,7 @@ from kstorm.core.engine.effects import (
 from kstorm.core.engine.transaction import Transactions
 from kstorm.core.user_code import Steps
 from kstorm.testing.consumer_group import OUTDATED, UNKNOWN, GroupMember
-from kstorm.testing.disks import Disk
+from kstorm.testing.disks import Disk, DiskRows
 from kstorm.testing.in_flight_records import InFlightRecords
 from kstorm.testing.logs import TopicPartition
 from kstorm.testing.scheduler import Actor, Step
@@ -105,7 +105,7 @@ class SimulatedProcess(Actor, Generic[E]):
             for task, high in self._opening.items()
             if self._has_ended(task, high)
         ]
-        if self.polling and (polled := self._readable()):
+        if self.polling and not self.engine.intake.full and (polled := self._readable()):
             steps += [partial(self._poll, polled)] * len(polled)
         if self._sends.can_arrive:
             steps += [self._deliver_one] * 2
@@ -113,9 +113,11 @@ class SimulatedProcess(Actor, Generic[E]):
             steps.append(self.go_on_with_transaction)
         for more in self.background:
             steps += more()
+        # If its intake is limited, polls also arrive while user code is running, and wait in the
+        # engine. Otherwise they wait in the channel, where more can happen to them.
         if (
             self._channel
-            and not self.engine.busy
+            and (not self.engine.busy or self.world.intake is not None)
             and (not steps or self.world.random.random() < _ALERT)
         ):
             steps.append(self._handle)
@@ -282,7 +284,7 @@ class SimulatedProcess(Actor, Generic[E]):
 
     def _handle(self) -> None:
         if not self.world.dawdles():
-            self._then(self.engine.polled(self._channel.popleft(), Unit(), self.world.now))
+            self._then(self.engine.arrived(self._channel.popleft(), self.world.now))
 
     def _deliver_one(self) -> None:
         self._sends.deliver_one()
@@ -441,6 +443,9 @@ class SimulatedProcess(Actor, Generic[E]):
 
     def _place(self, task: int) -> TopicPartition:
         return self.engine.topic, task
+
+    def _rows(self) -> DiskRows:
+        return DiskRows(self.disk, self.engine.changelog)
 
     def _changelog(self, task: int) -> TopicPartition:
         return self.engine.changelog, task

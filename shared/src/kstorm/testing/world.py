@@ -74,6 +74,9 @@ class SimulatedWorld:
     """Probability that a record overtakes its predecessor in the same partition."""
     sluggish: float = 0.0
     """Probability that a process delays processing a poll that it has received."""
+    intake: tuple[int, int] | None = None
+    """Records in hand at which a process stops polling, and those at which it polls again. None:
+    the production limits."""
     unanswered: float = 0.0
     """Probability that a transaction request or its response is lost. See
     `kstorm.testing.transactions`."""

@@ -4,9 +4,10 @@ Completions and failures are sent immediately. Only the ledger's rows wait for a
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Transact
-from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Routine
+from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Routine, UserCodeJob
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.tenure import Phase, TaskTenure
 from kstorm.core.engine.units import Unit
@@ -49,6 +50,13 @@ class AckerEngine(Engine[Ledger]):
     def polled(self, item: Item[Ledger], unit: Unit, now: float) -> list[Effect]:
         """Apply the frames and immediately emit completions to the spouts."""
         self.now = now
+        self._polls.append(
+            UserCodeJob(lambda: [self._apply(item, unit)], partial(self._end_poll, unit))
+        )
+        return self._turn()
+
+    def _apply(self, item: Item[Ledger], unit: Unit) -> Steps:
+        """Apply frames as one step: a checkpoint has all of a poll or none of it."""
         for tenure, records in item:
             if not tenure.works:
                 continue
@@ -59,9 +67,11 @@ class AckerEngine(Engine[Ledger]):
                     self._dead_letter(record, str(error), unit, self.topic, tenure.index)
             tenure.progress.begin(unit, records[-1].end)
             self.frames_in += len(records)
+        yield from ()
+
+    def _end_poll(self, unit: Unit) -> None:
         self._send(unit, self._box.drain())
         unit.close()
-        return self._turn()
 
     def tick(self, now: float) -> list[Effect]:
         """Age the rows once per message timeout, and take checkpoints."""

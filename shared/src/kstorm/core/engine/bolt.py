@@ -99,7 +99,7 @@ class BoltEngine(SendingEngine[BoltTask]):
     def polled(self, item: Item[BoltTask], unit: Unit, now: float) -> list[Effect]:
         """Execute the frames, task by task. Tasks of an async bolt run concurrently."""
         self.now = now
-        self._jobs.append(self._part(item, unit))
+        self._polls.append(self._part(item, unit))
         return self._turn()
 
     def _part(self, item: Item[BoltTask], whole: Unit) -> UserCodeJob:

@@ -36,6 +36,7 @@ from kstorm.core.engine.effects import (
     Terminate,
     Transact,
 )
+from kstorm.core.engine.intake import Intake
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.tenure import InputRecord, Phase, T, TaskTenure
 from kstorm.core.engine.units import InputProgress, Unit
@@ -80,7 +81,7 @@ class Engine(Generic[T]):
     topic: str
     """The input topic. Task i reads partition i."""
     due = inf
-    """Latest time of the next tick, for drivers with a slow timer."""
+    """Time at which the driver has to call `wake`."""
 
     def __init__(self, topology: Topology, component: str, journal: Journal) -> None:
         self.topology, self.component, self.journal = topology, component, journal
@@ -95,10 +96,15 @@ class Engine(Generic[T]):
         """Called when a task has ended, for metrics."""
         self.postmark: Callable[[], LetterStamp] = LetterStamp
         """Returns the process's fields for an outgoing dead letter."""
+        self.intake = Intake()
+        """The input in hand."""
         self._effects: list[Effect] = []
         self._routines: list[tuple[Routine, Callable[[], bool]]] = []
         self._job: UserCodeJob | None = None
         self._jobs: deque[UserCodeJob] = deque()
+        # Polls wait here, behind all other jobs: a task that has to leave waits for one poll at
+        # most, however many are in hand.
+        self._polls: deque[UserCodeJob] = deque()
 
     # Events.
 
@@ -125,8 +131,17 @@ class Engine(Generic[T]):
         self.tenures[task].phase = Phase.PREPARING
         return self._turn()
 
+    def arrived(self, item: Item[T], now: float) -> list[Effect]:
+        """Records arrived. They count as in hand until all their results have arrived."""
+        count = size = 0
+        for _, records in item:
+            count += len(records)
+            for record in records:
+                size += len(record.value or b"")
+        return self.polled(item, self.intake.take(count, size), now)
+
     def polled(self, item: Item[T], unit: Unit, now: float) -> list[Effect]:
-        """Records arrived.
+        """Take records to execute when the jobs before them have ended.
 
         `unit` is done when all their results have arrived. Records of leaving tasks are skipped.
         """
@@ -179,6 +194,10 @@ class Engine(Generic[T]):
     def tick(self, now: float) -> list[Effect]:
         """Time has passed. Called every few milliseconds."""
         raise NotImplementedError
+
+    def wake(self, now: float) -> list[Effect]:
+        """The time `due` has come. `tick` alone would be too late."""
+        return self.tick(now)
 
     def revoked(self, tasks: Iterable[int], now: float) -> list[Effect]:
         """The group revoked tasks. Each one ends with a `Release`."""
@@ -304,9 +323,12 @@ class Engine(Generic[T]):
 
     def _begin_job(self) -> bool:
         """Start the next job unless one is running. Returns True if anything was done."""
-        if self._job is not None or not self._jobs:
+        if self._job is not None:
             return False
-        job = self._jobs.popleft()
+        queue = self._jobs or self._polls
+        if not queue:
+            return False
+        job = queue.popleft()
         runs = job.runs()
         if runs:
             self._job, job.left = job, len(runs)
@@ -326,7 +348,7 @@ class Engine(Generic[T]):
 
     def _turn(self) -> list[Effect]:
         """Advance jobs and routines as far as possible, and return the collected effects."""
-        moved = bool(self._jobs or self._routines)
+        moved = bool(self._jobs or self._polls or self._routines)
         while moved:
             moved = self._begin_job()
             for entry in self._routines[:]:

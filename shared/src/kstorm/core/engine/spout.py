@@ -7,10 +7,12 @@ trees of other processes.
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
+from math import inf
 from typing import Any, ClassVar
 
 from kstorm.core.engine.effects import Effect
-from kstorm.core.engine.engine import Item, Routine
+from kstorm.core.engine.engine import Item, Routine, UserCodeJob
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.leaving import Leaving
 from kstorm.core.engine.sending import SendingEngine
@@ -25,6 +27,8 @@ from kstorm.core.wire import CompletionFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Topology, TopologyContext
 
+CALLS_A_TURN = 100
+"""Calls of `next_tuple` per task and turn, unless a call emits nothing."""
 _LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
 _STALL_SECS = 5.0
 
@@ -83,7 +87,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         next_id: NextId,
         next_ids: NextIds | None = None,
         resources: Mapping[str, Any] | None = None,
-        calls_a_turn: int = 100,
+        calls_a_turn: int = CALLS_A_TURN,
     ) -> None:
         """`calls_a_turn`: calls of `next_tuple` per task before sends and other work."""
         super().__init__(topology, component, journal)
@@ -94,7 +98,10 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         """False if the topology is deactivated: spouts stop emitting, and in-flight trees finish.
         """
         self.rest = 0.0
-        """Seconds until the next call of `emit`. Doubles while there is nothing to emit."""
+        """Seconds between the last turn of the spouts and the next. Doubles while there is nothing
+        to emit."""
+        self.next_turn = 0.0
+        """Time of the spouts' next turn. Infinity during a turn."""
         self._template: Any = spec.component
         self._next_id, self._next_ids, self._calls_a_turn = next_id, next_ids, calls_a_turn
         self._resources = dict(resources or {})
@@ -109,18 +116,28 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     # Events.
 
     def emit(self, now: float) -> list[Effect]:
-        """Call `next_tuple` of each task until it emits nothing or has used its share of the turn."""
+        """Give the spouts their next turn before it is due."""
         self.now = now
-        if not self._emitting and not self.leaving.pauses():
-            self._emitting = True
-            before = self._emitted
-            self._enqueue(lambda: [self._ask_all()], lambda: self._end_turn(before, now))
+        self._begin_turn()
         return self._turn()
+
+    def wake(self, now: float) -> list[Effect]:
+        """Give the spouts their turn if it is due."""
+        self.now = now
+        if now >= self.next_turn:
+            self._begin_turn()
+        return self._turn()
+
+    @property
+    def due(self) -> float:  # type: ignore[override] # computed here, an attribute in the base
+        return min(self.next_turn, self.leaving.due)
 
     def polled(self, item: Item[SpoutTask], unit: Unit, now: float) -> list[Effect]:
         """Deliver completions to the tasks, including those that are draining."""
         self.now = now
-        self._enqueue(lambda: [self._hear(item, unit)], lambda: self._flush(unit))
+        self._polls.append(
+            UserCodeJob(lambda: [self._hear(item, unit)], partial(self._flush, unit))
+        )
         return self._turn()
 
     def tick(self, now: float) -> list[Effect]:
@@ -147,6 +164,17 @@ class SpoutEngine(SendingEngine[SpoutTask]):
 
     # The work.
 
+    def _begin_turn(self) -> None:
+        """Call `next_tuple` of each task until it emits nothing or has used its share of the turn."""
+        if self._emitting:
+            return
+        if self.leaving.pauses():
+            self.next_turn = self.now + self.rest
+        else:
+            self._emitting, self.next_turn = True, inf
+            before, began = self._emitted, self.now
+            self._enqueue(lambda: [self._ask_all()], lambda: self._end_turn(before, began))
+
     def _ask_all(self) -> Steps:
         for tenure in list(self.tenures.values()):
             if not tenure.works:
@@ -171,6 +199,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             self.rest = 0.0
         else:
             self.rest = min(2 * self.rest or shortest, _LONGEST_REST * shortest)
+        self.next_turn = self.now + self.rest
         self.outbox.worked = ms_between(began, self.now)
         self._flush(Unit())
         self.outbox.worked = 0

@@ -42,9 +42,7 @@ from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
 from kstorm.runtime.kafka.unassigned_tasks import UnassignedTaskDetector, query_of_unassigned
 from kstorm.runtime.kafka.undecodable import UndecodableBatchProbe, UndecodableRange
 
-_HIGH_RECORDS, _LOW_RECORDS = 400, 100
-_HIGH_BYTES, _LOW_BYTES = 48 << 20, 12 << 20
-# Wait this long for in-flight work to shrink before pausing, because pausing discards prefetched
+# Wait this long for the work in hand to shrink before pausing, because pausing discards prefetched
 # records.
 _PATIENCE_SECONDS = 0.5
 _POLL_RECORDS = 100
@@ -84,7 +82,7 @@ class TaskOwner(Protocol):
 
 
 class TaskConsumer(threading.Thread):
-    """Call `start` once, `took` and `finished` for each record, and `stop`, which blocks."""
+    """Call `start` once, and `stop`, which blocks."""
 
     def __init__(
         self,
@@ -98,11 +96,13 @@ class TaskConsumer(threading.Thread):
         loop: asyncio.AbstractEventLoop,
         fatal: Callable[[Exception], None],
         log: Logger,
+        full: Callable[[], bool] = lambda: False,
         reads: bool = True,
         from_committed: bool = False,
     ) -> None:
         """`revoke_secs`: the longest time in which the owner releases tasks.
 
+        `full`: True while the owner wants no more records. Called on the consumer's thread.
         `reads=False`: only take part in task assignment. The records are read elsewhere.
         `from_committed`: a task without a committed offset ends the process.
         """
@@ -125,8 +125,7 @@ class TaskConsumer(threading.Thread):
         """True once this process has taken part in a completed rebalance, with or without tasks."""
         self._waits_until = float("inf")
         self._paused: set[int] = set()
-        self._throttled = False
-        self._in_flight = self._in_flight_bytes = 0
+        self._full, self._throttled = full, False
         self._metadata: Any = None
         self.transactions = OpenTransactions(topic)
         """Open transactions that block this consumer."""
@@ -165,19 +164,9 @@ class TaskConsumer(threading.Thread):
 
     # Called on the event loop.
 
-    def took(self, records: int, size: int) -> None:
-        """Add `records` and `size` to the in-flight totals."""
-        self._in_flight += records
-        self._in_flight_bytes += size
-
-    def finished(self, records: int, size: int) -> None:
-        """Subtract finished or skipped records from the in-flight totals."""
-        self._in_flight -= records
-        self._in_flight_bytes -= size
-
     @property
     def throttled(self) -> bool:
-        """True while reading is paused because too much is in flight."""
+        """True while reading is paused because too much is in hand."""
         return self._throttled
 
     @property
@@ -346,15 +335,13 @@ class TaskConsumer(threading.Thread):
         return False
 
     def _regulate(self) -> None:
-        """Pause partitions that are not ready, or all if too much is in flight. Tasks are kept."""
-        if not self._throttled and self._overloaded(_HIGH_RECORDS, _HIGH_BYTES):
+        """Pause partitions that are not ready, or all if the owner is full. Tasks are kept."""
+        if not self._throttled:
             patience = time.monotonic() + _PATIENCE_SECONDS
-            while self._overloaded(_LOW_RECORDS, _LOW_BYTES) and time.monotonic() < patience:
+            while self._full() and time.monotonic() < patience:
                 self._orders.serve()
                 time.sleep(0.005)
-            self._throttled = self._overloaded(_LOW_RECORDS, _LOW_BYTES)
-        elif self._throttled:
-            self._throttled = self._overloaded(_LOW_RECORDS, _LOW_BYTES)
+        self._throttled = self._full()
         wanted = (
             set(self.assignment)
             if self._throttled or not self._reads
@@ -365,9 +352,6 @@ class TaskConsumer(threading.Thread):
         if resume := (self._paused - wanted) & self.assignment:
             self._consumer.resume(self._places(resume))
         self._paused = wanted
-
-    def _overloaded(self, records: int, size: int) -> bool:
-        return self._in_flight > records or self._in_flight_bytes > size
 
     def _heard(self, told: str) -> None:
         statistics, read = read_statistics(told), self.assignment - self._paused

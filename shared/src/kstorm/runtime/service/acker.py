@@ -18,6 +18,7 @@ from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
+from kstorm.wiring import make_acker_engine
 
 
 class AckerDriver(Driver[AckerEngine]):
@@ -25,13 +26,12 @@ class AckerDriver(Driver[AckerEngine]):
 
     def __init__(self, settings: Settings, topology: Topology, log: Logger) -> None:
         super().__init__(settings, topology, ACKER_COMPONENT, log)
-        log_id = topic_id(topology.acker_topic, settings)
-        self.engine = AckerEngine(
+        self.engine = make_acker_engine(
             topology,
             self.journal,
-            load_rows=lambda task: self._store.items(task),
+            rows=lambda: self._store,
             now=time.monotonic(),
-            log_id=log_id,
+            log_id=topic_id(topology.acker_topic, settings),
         )
         self.engine.on_dropped = self._dropped
         self.group = topology.group(ACKER_COMPONENT)

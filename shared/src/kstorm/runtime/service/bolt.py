@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kstorm.core.bolt_task import BoltTask
-from kstorm.core.engine import BoltEngine, ExactBoltEngine, InputRecord, TaskTenure
+from kstorm.core.engine import BoltEngine, InputRecord, TaskTenure
 from kstorm.core.engine.effects import ApplyToStore, Transact
-from kstorm.core.exactly_once import UndoableState
-from kstorm.core.exactly_once.unfinished import MARK, check_changelog_pair, is_unfinished_key
+from kstorm.core.exactly_once.unfinished import check_changelog_pair
 from kstorm.core.ids import random_columns, random_ids
-from kstorm.core.state import TaskState
 from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.metrics import Sample
 from kstorm.runtime.base.settings import Settings
@@ -26,6 +24,7 @@ from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
+from kstorm.wiring import make_bolt_engine
 
 
 class BoltDriver(Driver[BoltEngine]):
@@ -34,8 +33,16 @@ class BoltDriver(Driver[BoltEngine]):
     def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
         super().__init__(settings, topology, component, log)
         self._resources = Resources(settings, self.fatal)
-        self._resources.exactly_once = topology.config.exactly_once
-        self.engine = self._make_engine()
+        self.engine = make_bolt_engine(
+            topology,
+            component,
+            self.journal,
+            next_id=random_ids(),
+            next_ids=random_columns(),
+            rows=self._rows,
+            resources=self._resources.lent,
+            refuse=self._refuse,
+        )
         self.engine.on_dropped = self._dropped
         self.group = topology.group(component)
         self.from_committed = topology.config.exactly_once
@@ -45,24 +52,6 @@ class BoltDriver(Driver[BoltEngine]):
         self.exposition.add_latency(
             "bolt_process_seconds", "Time from a frame's emit to its execution", self.latency
         )
-
-    def _make_engine(self) -> BoltEngine:
-        own: dict[str, Any] = {
-            "next_id": random_ids(),
-            "next_ids": random_columns(),
-            "load_state": self._state_of,
-            "resources": self._resources.lent,
-            "work": self._resources,
-        }
-        if self.topology.config.exactly_once:
-            return ExactBoltEngine(
-                self.topology,
-                self.component,
-                self.journal,
-                load_unfinished=self._unfinished_of,
-                **own,
-            )
-        return BoltEngine(self.topology, self.component, self.journal, **own)
 
     def use_app(self, app: ChannelApp) -> None:
         if self.engine.changelog:
@@ -119,16 +108,9 @@ class BoltDriver(Driver[BoltEngine]):
             self.latency.add_all([max(0.0, now - at) for at in sent])
             sent.clear()
 
-    def _state_of(self, task: int) -> TaskState:
-        store = self._store
-        assert store is not None
-        exact = self.topology.config.exactly_once
-        if not exact:
-            self._refuse(task, dict(store.items(task, MARK)))
-        kind = UndoableState if exact else TaskState
-        return kind(
-            lambda key: store.get(task, key), lambda start: _of_state(store.items(task, start))
-        )
+    def _rows(self) -> TaskStore:
+        assert self._store is not None
+        return self._store
 
     def _refuse(self, task: int, left: Mapping[bytes, bytes]) -> None:
         """End the process if tuples are left that at-least-once processing would lose."""
@@ -140,10 +122,6 @@ class BoltDriver(Driver[BoltEngine]):
     @property
     def _changelog(self) -> str:
         return self.topology.state_topic(self.component)
-
-    def _unfinished_of(self, task: int) -> Iterable[tuple[bytes, bytes]]:
-        assert self._store is not None
-        return self._store.items(task, MARK)
 
     def components(self) -> Iterable[tuple[int, Component]]:
         return [(task.task_id, task.bolt) for task in self.engine.tasks]
@@ -181,10 +159,6 @@ class BoltDriver(Driver[BoltEngine]):
         counts = {name: totals[name] for name in ("emitted", "executed", "acked", "failed")}
         own = component_totals(self.components(), self.journal)
         return {**super().status(), "kind": "bolt", **counts, "pending": pending, "own": own}
-
-
-def _of_state(pairs: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
-    return (pair for pair in pairs if not is_unfinished_key(pair[0]))
 
 
 def _counts(task: BoltTask) -> dict[str, int]:

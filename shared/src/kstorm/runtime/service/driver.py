@@ -12,11 +12,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaException, Message
 
-from kstorm.core.engine import InputRecord, TaskTenure, Unit
+from kstorm.core.engine import InputRecord
+from kstorm.core.engine.effects import RunUserCode
 from kstorm.errors import KstormError
 from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.metrics import Exposition, Latency, Sample
@@ -76,7 +78,6 @@ class Driver(EffectRunner[E]):
         self._standby = Standby(log)
         self._begun_at = time.time()
         self._beat = time.monotonic()
-        self._feed: Callable[[Any], None]
         self._background: list[asyncio.Future[None]] = []
 
     # Overridden by the drivers.
@@ -162,7 +163,7 @@ class Driver(EffectRunner[E]):
 
     # Life cycle.
 
-    async def start(self, feed: Callable[[Any], None]) -> None:
+    async def start(self, feed: Callable[[list[RunUserCode]], None]) -> None:
         """Join the consumer group. Tasks arrive when the group has assigned them."""
         self._feed = feed
         self._loop = asyncio.get_running_loop()
@@ -180,6 +181,7 @@ class Driver(EffectRunner[E]):
             loop=self._loop,
             fatal=self.fatal,
             log=self.log,
+            full=lambda: self.engine.intake.full,
             reads=self.reads,
             from_committed=self.from_committed,
         )
@@ -237,25 +239,22 @@ class Driver(EffectRunner[E]):
     # Events: see `TaskOwner` and `kstorm.runtime.service.app.Service`.
 
     async def assigned(self, committed: Mapping[int, int]) -> None:
-        await self.perform(self.engine.assigned(committed, time.monotonic()))
+        self.perform(self.engine.assigned(committed, time.monotonic()))
 
     async def revoked(self, partitions: Sequence[int]) -> None:
         here = [partition for partition in partitions if partition in self.engine.tenures]
         waiting = [
             self._releases.setdefault(partition, self._loop.create_future()) for partition in here
         ]
-        await self.perform(self.engine.revoked(here, time.monotonic()))
+        self.perform(self.engine.revoked(here, time.monotonic()))
         await asyncio.gather(*waiting)
 
     async def lost(self, partitions: Sequence[int]) -> None:
-        await self.perform(self.engine.lost(partitions, time.monotonic()))
+        self.perform(self.engine.lost(partitions, time.monotonic()))
 
     def deliver(self, records: list[Message]) -> None:
-        # The agent gets one item with the records of each task.
         by_task: dict[int, list[InputRecord]] = {}
-        size = 0
         for record in records:
-            size += len(record)
             by_task.setdefault(record.partition() or 0, []).append(record_of(record))
         tenures = self.engine.tenures
         item = [
@@ -264,9 +263,7 @@ class Driver(EffectRunner[E]):
             if partition in tenures
         ]
         if item:
-            count = len(records)
-            self.consumer.took(count, size)
-            self._feed((item, Unit(lambda: self.consumer.finished(count, size))))
+            self.perform_event(partial(self.engine.arrived, item))
 
     def pass_over(self, partition: int, batch: UndecodableRange) -> None:
         # The engine treats the batch as one record.
@@ -275,18 +272,13 @@ class Driver(EffectRunner[E]):
             record = InputRecord(
                 batch.first, None, undecodable=batch.reason, offsets=batch.end - batch.first
             )
-            self._feed(([(tenure, [record])], Unit()))
+            self.perform_event(partial(self.engine.arrived, [(tenure, [record])]))
 
-    async def handle(
-        self, polled: tuple[list[tuple[TaskTenure[Any], list[InputRecord]]], Unit]
-    ) -> None:
-        item, unit = polled
+    async def handle(self, work: list[RunUserCode]) -> None:
         try:
-            with self.workload.busy:
-                await self.perform(self.engine.polled(item, unit, time.monotonic()))
+            await self.work(work)
         except Exception as error:  # noqa: BLE001 - on any error: the offset must not pass unfinished work
             self.fatal(error)
-        self.producer.poll()
 
     # Background work.
 
@@ -294,14 +286,14 @@ class Driver(EffectRunner[E]):
         """Serve delivery reports. This must never wait for a delivery report itself."""
         while not self._stopping:
             if self.producer.poll():
-                self.perform_beside(self.engine.confirmed(time.monotonic()))
+                self.perform(self.engine.confirmed(time.monotonic()))
             self._beat = time.monotonic()
             await asyncio.sleep(_BUSY_SECONDS if self.producer.waiting else _IDLE_SECONDS)
 
     async def _housekeeping(self) -> None:
         while not self._stopping:
             now = time.monotonic()
-            self.perform_beside(self.engine.tick(now))
+            self.perform(self.engine.tick(now))
             self.periodic()
             self.workload.look()
             self._standby.look(now, idle=self.consumer.joined and not self.engine.tenures)

@@ -49,6 +49,8 @@ class EffectRunner(Generic[E]):
         self.workload = Workload(topology, lambda: self.engine.sent)
         self._stopping = False
         self._planned = inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._feed: Callable[[list[RunUserCode]], None]
         self._pauses: LoopYielder
         self._loop: asyncio.AbstractEventLoop
         self._releases: dict[int, asyncio.Future[None]] = {}
@@ -95,24 +97,34 @@ class EffectRunner(Generic[E]):
 
     # Effects.
 
-    async def perform(self, effects: list[Effect]) -> None:
-        """Execute effects and wait for the user code among them."""
-        await self._run_all(self._act(effects))
+    def perform(self, effects: list[Effect]) -> None:
+        """Execute effects. The agent runs the user code among them."""
+        if runs := self._act(effects):
+            self._feed(runs)
 
-    async def _run_all(self, runs: list[RunUserCode]) -> None:
+    def perform_event(self, event: Callable[[float], list[Effect]]) -> None:
+        """Report an event to the engine, and execute the effects. For callbacks of the event loop,
+        which have no caller that handles an error."""
+        try:
+            self.perform(event(time.monotonic()))
+        except Exception as error:  # noqa: BLE001 - on any error: the offset must not pass unfinished work
+            self.fatal(error)
+
+    async def work(self, runs: list[RunUserCode]) -> None:
+        """Run the user code of a job, and then that of the jobs that follow. Called by the agent."""
         # A loop instead of recursion, as a thousand runs may follow one another.
-        while runs:
+        while True:
             following = (
                 [await self._run(runs[0])]
                 if len(runs) == 1
                 else await asyncio.gather(*map(self._run, runs))
             )
+            self.producer.poll()
             runs = [run for some in following for run in some]
-
-    def perform_beside(self, effects: list[Effect]) -> None:
-        """Execute effects without waiting. The user code among them runs in the background."""
-        if runs := self._act(effects):
-            self.background(self._run_all(runs))
+            if not runs:
+                return
+            # Input, timers and requests have their turn between two jobs.
+            await asyncio.sleep(0)
 
     def _act(self, effects: list[Effect]) -> list[RunUserCode]:
         """Execute all effects except the runs, and return those."""
@@ -127,14 +139,16 @@ class EffectRunner(Generic[E]):
         return runs
 
     def _plan(self, due: float) -> None:
-        """Schedule the engine's next tick, which may be due before the housekeeping."""
+        """Schedule the call of `wake`."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._planned = due
-        self._loop.call_later(max(0.0, due - time.monotonic()), self._tick_as_planned)
+        self._timer = self._loop.call_later(max(0.0, due - time.monotonic()), self._wake)
 
-    def _tick_as_planned(self) -> None:
-        self._planned = inf
+    def _wake(self) -> None:
+        self._planned, self._timer = inf, None
         if not self._stopping:
-            self.perform_beside(self.engine.tick(time.monotonic()))
+            self.perform_event(self.engine.wake)
 
     async def _run(self, run: RunUserCode) -> list[RunUserCode]:
         with self.workload.busy:
@@ -176,7 +190,7 @@ class EffectRunner(Generic[E]):
         self.background(self._perform_answer(answering))
 
     async def _perform_answer(self, answering: Coroutine[Any, Any, list[Effect]]) -> None:
-        await self.perform(await answering)
+        self.perform(await answering)
 
     # Background work.
 

@@ -2,22 +2,15 @@
 read."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kstorm.core.engine.units import Unit
 from kstorm.errors import ConfigError
 from kstorm.kafka.config import SpoutConfig
-from kstorm.kafka.epoch_writer import EpochWriter
 from kstorm.kafka.ports import (
     KAFKA,
-    Headers,
     KafkaPorts,
     OffsetStore,
-    OnBatchDelivery,
-    OnDelivery,
     PositionReader,
-    RecordColumn,
     RecordWriter,
     SourceReader,
 )
@@ -49,13 +42,6 @@ class Resources:
         self._settings, self._fatal, self._session = settings, fatal, session
         self._writer: KafkaWriter | None = None
         self._offset_stores: Any = None
-        self.task: Any = None
-        """The task whose bolt is being prepared."""
-        self.exactly_once = False
-        """True if records of sinks are written in the process's transactions, with the tasks'
-        output."""
-        self.unit: Unit | None = None
-        """The current work. Its input offset waits for all records written now."""
         self.lent: dict[str, Any] = {
             KAFKA: KafkaPorts(
                 open_source=self._open_source,
@@ -95,78 +81,19 @@ class Resources:
         return store
 
     def _open_shared_writer(self) -> RecordWriter:
-        if self.exactly_once:
-            return EpochWriter(self.task)
         if self._writer is None:
-            self._writer = self._new_writer()
-        return UnitWriter(self, self._writer, shared=True)
+            self._writer = self._open_writer()
+        return self._writer
 
     def _open_positions(self, context: TopologyContext) -> PositionReader:
         return GroupPositions(self._settings, context.topology.group(context.component))
 
-    def _open_writer(self, properties: Mapping[str, Any]) -> RecordWriter:
-        return UnitWriter(self, self._new_writer(properties))
-
-    def _new_writer(self, properties: Mapping[str, Any] | None = None) -> KafkaWriter:
+    def _open_writer(self, properties: Mapping[str, Any] | None = None) -> KafkaWriter:
         return KafkaWriter(self._client_config, properties, self._fatal)
 
     @property
     def _client_config(self) -> dict[str, Any]:
         return {**self._settings.client_config, "client.id": self._settings.instance}
-
-
-class UnitWriter:
-    """A `RecordWriter` whose records count as effects of the frame that the bolt executes."""
-
-    def __init__(self, resources: Resources, writer: RecordWriter, shared: bool = False) -> None:
-        self._resources, self._writer, self._shared = resources, writer, shared
-
-    async def close(self) -> None:
-        # A shared writer is not the bolt's own.
-        if not self._shared:
-            await self._writer.close()
-
-    def write(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        on_delivery: OnDelivery,
-        headers: Headers | None = None,
-    ) -> None:
-        unit = self._resources.unit
-        if unit is None:
-            self._writer.write(topic, key, value, on_delivery, headers)
-            return
-        self._writer.write(topic, key, value, partial(_delivered, on_delivery, unit), headers)
-        unit.add()
-
-    def write_batch(
-        self,
-        topic: str,
-        keys: RecordColumn,
-        values: RecordColumn,
-        on_done: OnBatchDelivery,
-        headers: Sequence[Headers] | None = None,
-    ) -> None:
-        unit = self._resources.unit
-        if unit is None:
-            self._writer.write_batch(topic, keys, values, on_done, headers)
-            return
-        unit.add()
-        self._writer.write_batch(
-            topic, keys, values, partial(self._batch_done, on_done, unit), headers
-        )
-
-    def _batch_done(self, on_done: OnBatchDelivery, unit: Unit, errors: Sequence[object]) -> None:
-        # Records that the bolt writes in response, such as retries one by one, belong to the same
-        # unit.
-        at_hand, self._resources.unit = self._resources.unit, unit
-        try:
-            on_done(errors)
-        finally:
-            self._resources.unit = at_hand
-            unit.delivered()
 
 
 def _open_rabbitmq(config: RabbitMQConfig, prefetch: int) -> QueueReader:
@@ -186,8 +113,3 @@ def _open_kestrel(
     from kstorm.runtime.queues.kestrel import KestrelReader
 
     return KestrelReader(config, queue, hosts, open_reads)
-
-
-def _delivered(on_delivery: OnDelivery, unit: Unit, error: object | None, record: object) -> None:
-    on_delivery(error, record)
-    unit.delivered()

@@ -1,5 +1,4 @@
-"""Run the spout tasks of a process. This is the driver of a `SpoutEngine`, with the loop that calls
-`next_tuple`.
+"""Run the spout tasks of a process. This is the driver of a `SpoutEngine`.
 
 A separate consumer reads the completions, so a task that is being moved still receives them while
 the group waits for it. A deactivated topology emits nothing, but in-flight tuples finish: see
@@ -11,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kstorm.core.engine import ExactSpoutEngine, InputRecord, SpoutEngine, TaskTenure
+from kstorm.core.engine import InputRecord, SpoutEngine, TaskTenure
 from kstorm.core.engine.effects import Transact
 from kstorm.core.ids import random_columns, random_ids
 from kstorm.core.spout_task import SpoutTask
@@ -31,8 +30,7 @@ from kstorm.runtime.zookeeper.topologies import SpoutReport
 from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
-
-_BUSY_SECONDS = 0.001
+from kstorm.wiring import make_spout_engine
 
 
 class SpoutDriver(Driver[SpoutEngine]):
@@ -49,8 +47,7 @@ class SpoutDriver(Driver[SpoutEngine]):
         spout = topology.component(component).component
         if topology.config.exactly_once and isinstance(spout, KafkaSpout):
             check_same_cluster(component, spout.spout_config, settings)
-        kind = ExactSpoutEngine if topology.config.exactly_once else SpoutEngine
-        self.engine = kind(
+        self.engine = make_spout_engine(
             topology,
             component,
             self.journal,
@@ -63,8 +60,6 @@ class SpoutDriver(Driver[SpoutEngine]):
         self.group = topology.group(component)
         self._completions: CompletionsReader
         self._totals = TaskTotals(self.engine.tenures, _counts)
-        self._emitting: asyncio.Future[None]
-        self._leaving = False
         self._watch = TopologyWatch(
             settings.zookeeper, settings.zookeeper_auth, topology.name, self._zookeeper
         )
@@ -87,11 +82,8 @@ class SpoutDriver(Driver[SpoutEngine]):
         self._completions.start()
         if self.topology.config.exactly_once:
             self._writer = await self.open_writer()
-        self._emitting = self.background(self._emit())
 
     async def after_leave(self) -> None:
-        self._leaving = True
-        await self._emitting
         if self._writer is not None:
             self._writer.close()
         await asyncio.to_thread(self._completions.stop)
@@ -110,14 +102,6 @@ class SpoutDriver(Driver[SpoutEngine]):
     def close(self, task: int) -> None:
         self.background(self._completions.remove(task))
 
-    async def _emit(self) -> None:
-        """Call the spouts in turn."""
-        engine = self.engine
-        while not self._leaving:
-            engine.active = self._watch.active
-            await self.perform(engine.emit(time.monotonic()))
-            await asyncio.sleep(engine.rest or (_BUSY_SECONDS if engine.busy else 0))
-
     def after_runs(self) -> None:
         for task in self.engine.tasks:
             if task.latencies:
@@ -125,6 +109,7 @@ class SpoutDriver(Driver[SpoutEngine]):
                 task.latencies.clear()
 
     def periodic(self) -> None:
+        self.engine.active = self._watch.active
         # Report to ZooKeeper, where operators wait for it, whether emitting has stopped and what is
         # in flight.
         active = self.engine.emits if self.engine.tenures else self._watch.active
