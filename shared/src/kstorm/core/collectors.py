@@ -13,7 +13,7 @@ from kstorm.core.notes import Note, note_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import StreamRoutes
 from kstorm.core.tasks import OnError
-from kstorm.errors import EmitError, FrameError
+from kstorm.errors import EmitError, UnsendableError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
 
 Observer = Callable[[str, Iterable[Sequence[Any]]], None]
@@ -153,7 +153,7 @@ class BoltCollector:
         `pairs`: root → XOR of the lost edges.
         """
         self.failed += count
-        self._outbox.fail(pairs, self._note(FrameError("the tuple cannot be decoded")))
+        self._outbox.fail(pairs, self._note(UnsendableError("the tuple cannot be decoded")))
 
     def reset_timeout(self, tuple: Tuple) -> None:
         self._outbox.resets.update(tuple.roots())
@@ -374,6 +374,7 @@ def direct_lanes(
             f"{component!r} emits to task {task} on the stream {stream!r}: its consumers' tasks "
             f"are {sorted(route.direct)}"
         )
+    route.sendable.check(values)
     return lanes
 
 
@@ -382,7 +383,8 @@ def check_columns(
 ) -> tuple[StreamRoutes, int]:
     """Return the route and the number of rows of a batch.
 
-    Raises `EmitError` if the batch is invalid.
+    Raises `EmitError` if the batch is invalid, and `UnsendableError` if it has a tuple that no
+    record can hold.
     """
     if route is None or route.is_direct or len(columns) != route.fields:
         direct_lanes(route, component, columns, stream, None)
@@ -393,4 +395,6 @@ def check_columns(
             f"{component!r} emits a batch on the stream {stream!r} whose columns have "
             f"{sorted(sizes)} rows: give one list per field, all of the same length"
         )
+    if route.spreaders:
+        route.sendable.check_columns(columns)
     return route, sizes.pop()

@@ -8,19 +8,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
+from msgspec.structs import replace
+
 from kstorm.core.collectors import Observer, check_columns, direct_lanes
-from kstorm.core.columns import as_column
+from kstorm.core.columns import as_column, as_positions
 from kstorm.core.dead_letters import DeadLetter, LetterToStore, error_in
 from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds, columns_of
-from kstorm.core.notes import Note
+from kstorm.core.notes import Note, caller, note_of
 from kstorm.core.origins import Run
 from kstorm.core.outbox import Outbox
 from kstorm.core.rotating_map import RotatingMap
 from kstorm.core.routing import StreamRoutes, routes
 from kstorm.core.tasks import OnError, Steps
 from kstorm.core.wire import CompletionFrame, unpack_ids
-from kstorm.errors import EmitError
+from kstorm.errors import EmitError, UnsendableError
 from kstorm.topology import DEFAULT_STREAM, Placed, Spout, Topology, Traced
 
 # Rotated every half timeout, so a tree fails between 1 and 1.5 message timeouts.
@@ -69,10 +71,16 @@ class SpoutCollector:
         task: int | None = None,
     ) -> Sequence[int]:
         route = self._routes.get(stream)
-        if route is None or len(values) != route.fields or route.is_direct or task is not None:
-            lanes = direct_lanes(route, self._task.component, values, stream, task)
-        else:
-            lanes = route.choose(values)
+        try:
+            if route is None or len(values) != route.fields or route.is_direct or task is not None:
+                lanes = direct_lanes(route, self._task.component, values, stream, task)
+            else:
+                lanes = route.choose(values)
+        except UnsendableError as error:
+            if self._task.spout.handles_unsendable:
+                raise
+            self._task.refused(error, values, message_id)
+            return ()
         self.emitted += 1
         if self.observe is not None:
             self.observe(stream, (values,))
@@ -105,9 +113,14 @@ class SpoutCollector:
         message_ids: Sequence[Any] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
-        route, count = check_columns(
-            self._routes.get(stream), self._task.component, columns, stream
-        )
+        try:
+            route, count = check_columns(
+                self._routes.get(stream), self._task.component, columns, stream
+            )
+        except UnsendableError:
+            if self._task.spout.handles_unsendable:
+                raise
+            return self._emit_the_rest(columns, message_ids, stream)
         if message_ids is not None and len(message_ids) != count:
             raise EmitError(
                 f"{self._task.component!r} emits a batch of {count} tuples with "
@@ -127,6 +140,22 @@ class SpoutCollector:
             for message_id in message_ids or ():
                 self._task.ack_at_once(message_id)
         return emission.placed
+
+    def _emit_the_rest(
+        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None, stream: str
+    ) -> Placed:
+        """Emit a batch without the tuples that cannot be sent, and refuse these."""
+        rows = list(zip(*columns, strict=True))
+        bad = self._routes[stream].sendable.unsendable_rows(rows)
+        for row, error in bad.items():
+            self._task.refused(error, rows[row], None if message_ids is None else message_ids[row])
+        kept = [row for row in range(len(rows)) if row not in bad]
+        if not kept:
+            return []
+        ids = None if message_ids is None else [message_ids[row] for row in kept]
+        left = [[column[row] for row in kept] for column in columns]
+        at = as_positions(kept)
+        return [(task, at[rows]) for task, rows in self.emit_batch(left, ids, stream)]
 
     def dead_letter(
         self,
@@ -217,6 +246,7 @@ class SpoutTask:
         self._pending: RotatingMap[int, Pending] = RotatingMap(_BUCKETS)
         self._overdue: dict[int, Pending] = {}
         self._at_once: list[Any] = []
+        self._refused: list[tuple[Any, Note]] = []
         self._now = now
         self._rotate_every = self.config.message_timeout_secs / (_BUCKETS - 1)
         self._next_rotation = now + self._rotate_every
@@ -267,7 +297,7 @@ class SpoutTask:
 
     def tick_is_due(self, now: float) -> bool:
         """Return True if `tick` may have something to do."""
-        return now >= self._next_rotation or bool(self._overdue or self._at_once)
+        return now >= self._next_rotation or bool(self._overdue or self._at_once or self._refused)
 
     def tick(self, now: float) -> Steps:
         """Fail tuples that have been in flight for longer than the message timeout."""
@@ -303,6 +333,19 @@ class SpoutTask:
     def ack_at_once(self, message_id: Any) -> None:
         """Ack an untracked tuple as soon as `next_tuple` or `tick` returns."""
         self._at_once.append(message_id)
+
+    def refused(self, error: UnsendableError, values: Sequence[Any], message_id: Any) -> None:
+        """Report a tuple that cannot be sent, and fail its message as soon as `next_tuple` or
+        `tick` returns."""
+        note = self.report_refused(error)
+        if message_id is not None:
+            self._refused.append((message_id, note))
+
+    def report_refused(self, error: UnsendableError) -> Note:
+        """Report the error, with the line of the spout that emits the tuple."""
+        where = caller()
+        self.on_error(type(error)(f"{error} ({where})" if where else str(error)), "emitting")
+        return replace(note_of(self.task_id, error), where=where)
 
     def _pop(self, root: int) -> Pending | None:
         return self._pending.pop(root) or self._overdue.pop(root, None)
@@ -341,6 +384,12 @@ class SpoutTask:
         while self._at_once:
             message_ids, self._at_once = self._at_once, []
             yield from self._tell_acked(message_ids)
+        while self._refused:
+            refused, self._refused = self._refused, []
+            for message_id, note in refused:
+                self.collector.why_failed = note
+                self.in_flight += 1  # which `_tell_failed` takes off again
+                yield from self._tell_failed((message_id, self._now))
 
     def _tell_acked(self, message_ids: Sequence[Any]) -> Steps:
         ack = self.spout.ack

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE
+from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE, kind_of, kind_of_note
 from kstorm.core.notes import note_of
 from kstorm.errors import NotYetError
 from kstorm.kafka.above import Above, Run, runs_between
@@ -208,7 +208,10 @@ class PartitionManager:
         if pending is not None and pending.trees:
             pending.trees = 0
             self._give_up(
-                pending, id.offset, reason, (REFUSED, None if error is None else note_of(0, error))
+                pending,
+                id.offset,
+                reason,
+                (REFUSED, None) if error is None else (kind_of(error), note_of(0, error)),
             )
 
     def ack(self, id: KafkaMessageId) -> None:
@@ -231,6 +234,11 @@ class PartitionManager:
         if self._max_behind is not None and id.offset < self.next_offset - self._max_behind:
             reason = f"failed, and is more than max_offset_behind={self._max_behind} offsets behind"
             self._give_up(pending, id.offset, reason, why_failed(self._collector))
+            return
+        note = self._collector.why_failed
+        if note is not None and note.permanent:
+            reason = f"failed, and would fail again: {note.type}: {note.message}"
+            self._give_up(pending, id.offset, reason, (kind_of_note(note), note))
             return
         try:
             again = self._retry.retry_further(id.offset)

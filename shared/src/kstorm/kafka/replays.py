@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from kstorm.core.dead_letters import REFUSED, UNDECODABLE
+from kstorm.core.dead_letters import UNDECODABLE, kind_of
 from kstorm.core.notes import note_of
 from kstorm.errors import BrokerError, FrameError, NotYetError
 from kstorm.events import Event, encode_event
@@ -184,7 +184,7 @@ class Replays:
         try:
             emit_message(self._collector, tuples, replay.id, self._stream)
         except Exception as error:  # noqa: BLE001 - user groupings may raise anything
-            self._bury(replay, why(tuples, error), (REFUSED, note_of(0, error)))
+            self._bury(replay, why(tuples, error), (kind_of(error), note_of(0, error)))
 
     def _start(self, replay: _Replay, trees: int) -> None:
         """Register the replay before it is emitted, because an ack may arrive meanwhile."""

@@ -54,6 +54,8 @@ _LEAST_FLUSH_SECS: Final = 1.0
 class KafkaSpout(Positioned, Traced, Spout):
     """A spout that reads a Kafka topic. Each tuple's message id is a `KafkaMessageId`."""
 
+    handles_unsendable = True
+
     def __init__(self, config: SpoutConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self.spout_config = config
         self._clock = clock

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
-import msgspec
-
 from kstorm.core.bolt_task import BoltTask, tuples_of
 from kstorm.core.collectors import BoltCollector
 from kstorm.core.dead_letters import (
@@ -17,6 +15,7 @@ from kstorm.core.dead_letters import (
     LetterError,
     LetterToStore,
     error_of,
+    kind_of,
     roots_of,
 )
 from kstorm.core.exact.collector import ExactCollector
@@ -25,10 +24,17 @@ from kstorm.core.exact.tuples import LocatedBatch, LocatedTuple
 from kstorm.core.exact.unfinished import Left, Unfinished
 from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import Headers, Part, SinkRecords
+from kstorm.core.sendable import shown_values
 from kstorm.core.sizes import all_short, too_large
 from kstorm.core.tasks import Steps
 from kstorm.core.wire import Salvaged, TupleFrame
-from kstorm.errors import BrokerError, FailedException, ReportedFailedException
+from kstorm.errors import (
+    BrokerError,
+    FailedException,
+    PermanentError,
+    ReportedFailedException,
+    UnsendableError,
+)
 from kstorm.topology import Source, Tuple, TupleBatch
 
 
@@ -186,7 +192,8 @@ class ExactBoltTask(BoltTask):
         """Return the tuple for its next attempt, or None if it is now a dead letter."""
         following = tuple.again(tuple.attempts + 1)
         tuple.finished = True
-        if following.attempts <= self.config.topology_bolt_retry_limit:
+        permanent = isinstance(error, PermanentError)
+        if following.attempts <= self.config.topology_bolt_retry_limit and not permanent:
             return following
         self._give_up(following, error)
         return None
@@ -203,13 +210,16 @@ class ExactBoltTask(BoltTask):
     def _give_up(self, tuple: LocatedTuple, error: Exception | None) -> None:
         """Write the tuple to the dead letters and ack it, so that its tree does not wait for it."""
         content = {"stream": tuple.source_stream, "row": tuple.row, "values": tuple.as_dict()}
+        permanent = isinstance(error, PermanentError)
         self._write_letter(
             tuple.offset,
-            f"failed {tuple.attempts} times: {_why(error)}",
+            f"failed, and would fail again: {_why(error)}"
+            if permanent
+            else f"failed {tuple.attempts} times: {_why(error)}",
             tuple.source_component,
-            value=msgspec.json.encode(content, enc_hook=repr),
+            value=shown_values(content),
             attempts=tuple.attempts,
-            kind=FAILED,
+            kind=kind_of(error) if isinstance(error, UnsendableError) else FAILED,
             error=LetterError() if error is None else error_of(error),
             row=tuple.row,
             roots=roots_of(tuple.roots()),
