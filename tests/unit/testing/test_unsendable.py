@@ -17,6 +17,7 @@ from kstorm.topology import (
     BasicOutputCollector,
     Bolt,
     Config,
+    Fields,
     OutputFieldsDeclarer,
     StatefulBasicBolt,
     Topology,
@@ -60,7 +61,7 @@ GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", EXACTLY_ONCE
 class Made:
     """A scheme whose values have the bad value named by the message in place of the message."""
 
-    output_fields = ("id", "value")
+    output_fields = Fields("id", "value")
 
     def deserialize(self, message: bytes) -> Any:
         name = message.decode()
@@ -255,14 +256,14 @@ def test_any_other_spout_is_told_by_fail(what: str, batch: bool) -> None:
     """At once, and the error names the line that emits."""
 
     class Feeds(FeederSpout):
+        given: list[str]
+
         def next_tuple(self) -> None:
             if not batch:
                 super().next_tuple()
             elif self.given:
                 columns, self.given = [list(self.given), [made_of(x) for x in self.given]], []
                 self.collector.emit_batch(columns, columns[0])
-
-        given: list[str]
 
     feeder = Feeds("id", "value")
     feeder.given = ["before", what, "after"] if batch else []

@@ -86,10 +86,9 @@ class Sendable:
         try:
             size = len(_encoder.encode(columns))
         except Exception:  # noqa: BLE001 - as in `guarding`
-            pass
-        else:
-            if size <= min(self._most, MOST_VALUES) or self._all_short(columns):
-                return
+            size = None
+        if size is not None and (size <= min(self._most, MOST_VALUES) or self._all_short(columns)):
+            return
         for values in zip(*columns, strict=True):
             self.check(values)
 
