@@ -383,7 +383,8 @@ class World:
         return TopologyContext(builder.build(), "lines", index, {KAFKA: self.ports})
 
     def open(self, *, tasks: int = 1, index: int = 0, **settings: Any) -> KafkaSpout:
-        """Opens a spout with these settings of `SpoutConfig`."""
+        """Opens a spout with these settings of `SpoutConfig`. Failed messages are retried at once."""
+        settings.setdefault("retry_initial_delay_ms", 0)
         hosts, topic = settings.pop("hosts", KafkaHosts()), settings.pop("topic", TOPIC)
         spout = KafkaSpout(
             SpoutConfig(hosts, topic, "/kafka-spouts", "words", **settings), clock=lambda: self.now

@@ -10,7 +10,14 @@ import pytest
 from kstorm.errors import KstormError
 from kstorm.kafka import KafkaHosts, KafkaMessageId, KafkaSpout, SpoutConfig
 from kstorm.kafka.ports import Partition
-from kstorm.topology import Config, Fields, OutputFieldsDeclarer, TopologyBuilder, TopologyContext
+from kstorm.topology import (
+    Config,
+    Fields,
+    Note,
+    OutputFieldsDeclarer,
+    TopologyBuilder,
+    TopologyContext,
+)
 from tests.unit.kafka.partition_zero import ZERO, stored
 
 if TYPE_CHECKING:
@@ -132,6 +139,40 @@ def test_a_failed_message_is_emitted_again(world: "World") -> None:
     spout.ack(again[0])
     world.commit(spout)
     assert world.offsets.offset() == 2
+
+
+def test_a_message_that_always_fails_backs_off_and_is_shown(world: "World") -> None:
+    """By default 10 times in the first minute and then once a minute, with the last error; an ack ends it."""
+    world.source.produce(0, 0, 1)
+    spout = world.open(
+        retry_initial_delay_ms=SpoutConfig(KafkaHosts(), "t", id="s").retry_initial_delay_ms
+    )
+    world.collector.why_failed = Note(7, "ValueError", "no", "sessions.py:14")
+    ids = world.run_ids(spout)
+    spout.ack(ids[1])
+    emitted, began = [], world.now
+    while world.now < began + 600:
+        for id in list(ids.values()):
+            if id.offset == 0:
+                emitted.append(world.now - began)
+                spout.fail(id)
+        world.now += 0.05
+        ids = world.run_ids(spout)
+    assert sum(time < 60 for time in emitted) == 10
+    assert len(emitted) <= 21
+    (failure,) = spout.failing()
+    assert (failure.partition, failure.offset, failure.attempts) == (0, 0, len(emitted))
+    assert (failure.error, failure.where, failure.timed_out) == (
+        "ValueError",
+        "sessions.py:14",
+        False,
+    )
+    assert spout.metrics()["most_attempts"] == len(emitted)
+    while not (ids := world.run_ids(spout)):
+        world.now += 5
+    spout.ack(ids[0])
+    assert spout.failing() == []
+    assert spout.metrics()["most_attempts"] == 0
 
 
 def test_a_partition_at_its_limit_is_paused(
@@ -256,6 +297,7 @@ def test_metrics_contain_the_lag(world: "World") -> None:
         "retries": 1,
         "throttled": 0,
         "oldest_pending_seconds": 3.0,
+        "most_attempts": 1,
     }
 
 

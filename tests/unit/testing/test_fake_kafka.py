@@ -51,6 +51,7 @@ class Upper(BasicBolt):
 
 def config(topic: str = "lines", **settings: Any) -> SpoutConfig:
     hosts = settings.pop("hosts", KafkaHosts())
+    settings.setdefault("retry_initial_delay_ms", 0)
     return SpoutConfig(
         hosts, topic, "/spouts", "t", scheme=SchemeAsMultiScheme(StringScheme()), **settings
     )

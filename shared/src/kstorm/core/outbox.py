@@ -397,4 +397,5 @@ def _parts(length: int) -> Iterator[slice]:
 
 
 _MAX_ROWS = 20_000  # roots in one record: 320 kB
-_MOST_HEADER = 4096  # of a frame with one tuple; topics leave more room than that
+_MOST_HEADER = 4096
+"""Most bytes of a frame with one tuple besides its values. Topics leave more room than that."""

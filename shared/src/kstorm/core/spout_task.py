@@ -388,7 +388,7 @@ class SpoutTask:
             refused, self._refused = self._refused, []
             for message_id, note in refused:
                 self.collector.why_failed = note
-                self.in_flight += 1  # which `_tell_failed` takes off again
+                self.in_flight += 1  # `_tell_failed` subtracts it
                 yield from self._tell_failed((message_id, self._now))
 
     def _tell_acked(self, message_ids: Sequence[Any]) -> Steps:

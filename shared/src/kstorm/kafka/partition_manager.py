@@ -28,6 +28,7 @@ from kstorm.errors import NotYetError
 from kstorm.kafka.above import Above, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.emitting import emit_message, why
+from kstorm.kafka.failures import Failures
 from kstorm.kafka.finished import ACKED, Outcomes
 from kstorm.kafka.letters import Cause, why_failed, write_letter
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
@@ -126,6 +127,7 @@ class PartitionManager:
         """Outcomes of the offsets after the last confirmed range."""
         self.not_yet: NotYetError | None = None
         """The reason why the next message cannot be read yet, or None if it can."""
+        self.failures = Failures(*partition)
         self._pending: dict[int, _Pending] = {}
         self._collector = collector
         self._stream = config.output_stream_id
@@ -250,6 +252,7 @@ class PartitionManager:
             return
         if again:
             self.retries += 1
+            self.failures.failed(id.offset, pending.attempt, self._collector)
         else:
             self._give_up(
                 pending,
@@ -448,6 +451,7 @@ class PartitionManager:
         )
 
     def _forget(self, offset: int) -> None:
+        self.failures.done(offset)
         try:
             self._retry.done(offset)
         except Exception as error:  # noqa: BLE001 - custom policy; the message is done

@@ -10,6 +10,7 @@ messages, up to the collector's capacity.
 """
 
 import asyncio
+import heapq
 import logging
 import time
 from collections import defaultdict
@@ -21,6 +22,7 @@ from kstorm.errors import ConfigError, KstormError
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
 from kstorm.kafka.emitting import emit_rows
+from kstorm.kafka.failures import Failure
 from kstorm.kafka.finished_topic import FinishedTopic
 from kstorm.kafka.hosts import StaticHosts
 from kstorm.kafka.offsets import TopologyRef
@@ -47,6 +49,7 @@ _BATCH: Final = 500
 """Maximum messages read and emitted in one `next_tuple`, which takes about 3 ms."""
 _FLUSH_SECS: Final = 5.0
 """Maximum seconds that `close` waits for the last offsets to be stored."""
+_MOST_FAILING: Final = 5
 _LEAST_FLUSH_SECS: Final = 1.0
 """Minimum share of `_FLUSH_SECS` for ZooKeeper, however long Kafka took."""
 
@@ -278,6 +281,8 @@ class KafkaSpout(Positioned, Traced, Spout):
         - `retries`: pending messages that wait to be emitted again.
         - `throttled`: partitions that have reached `max_uncommitted_offsets`.
         - `oldest_pending_seconds`: age of the oldest unfinished message. Not a sum.
+        - `most_attempts`: failed attempts at the unfinished message that failed most often. Not a
+          sum.
         """
         now = self._clock()
         managers = list(self._coordinator.all_managers())
@@ -291,7 +296,17 @@ class KafkaSpout(Positioned, Traced, Spout):
             "oldest_pending_seconds": max(
                 (m.oldest_pending_age(now) for m in managers), default=0.0
             ),
+            "most_attempts": max((failure.attempts for failure in self.failing(1)), default=0),
         }
+
+    def failing(self, count: int = _MOST_FAILING) -> list[Failure]:
+        """Return the unfinished messages of this task that failed most often."""
+        found = [
+            failure
+            for manager in self._coordinator.all_managers()
+            for failure in manager.failures.worst(count)
+        ]
+        return heapq.nlargest(count, found, key=lambda failure: failure.attempts)
 
     def oldest_unfinished_seconds(self, unix_ms: float) -> dict[Partition, float]:
         """Return the age of each partition's oldest unfinished message, by the message's timestamp.
