@@ -318,3 +318,38 @@ def test_age_of_the_oldest_unfinished_message(world: "World") -> None:
     world.source._ends[place] = 9
     assert spout.oldest_unfinished_seconds(1_070_000) == {place: 0.0}
     assert spout.oldest_unfinished_seconds(1_075_000) == {place: 5.0}
+
+
+def test_the_end_of_a_topic_of_transactions_is_reached(world: "World") -> None:
+    """Markers and aborted records after the last message are no lag, have no age, and the stored offset steps over them."""
+    place = world.source.at(0)
+    world.source.produce(0, 0, 1)
+    world.source.unseen[place] = 1003
+    spout = world.open()
+    ids = world.run_ids(spout)
+    assert spout.metrics()["lag"] == 1003
+    spout.ack(ids[1])
+    spout.next_tuple()
+    assert spout.metrics()["lag"] == 1003
+    spout.ack(ids[0])
+    assert spout.metrics()["lag"] == 0
+    assert spout.oldest_unfinished_seconds(5_000_000) == {place: 0.0}
+    world.commit(spout)
+    assert world.offsets.offset() == 1003
+    assert world.source.committed[place] == 1003
+    world.source.produce(0, 1003)
+    assert list(world.run_ids(spout)) == [1003]
+    assert spout.metrics()["lag"] == 1
+
+
+def test_a_topic_of_nothing_but_aborted_records_is_finished(world: "World") -> None:
+    """From its beginning, and again after a restart."""
+    place = world.source.at(0)
+    world.source.logs[place] = []
+    world.source.unseen[place] = 1002
+    spout = world.open()
+    world.run_ids(spout)
+    assert (spout.metrics()["lag"], spout.metrics()["pending"]) == (0, 0)
+    assert spout.oldest_unfinished_seconds(5_000_000) == {place: 0.0}
+    world.commit(spout)
+    assert world.offsets.offset() == 1002

@@ -20,7 +20,7 @@ from kstorm.topology import DEFAULT_STREAM
 SPOUTS_OWN_PROPERTIES: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "enable.partition.eof": False,
+    "enable.partition.eof": True,
     "auto.offset.reset": "error",
 }
 """librdkafka consumer properties that users cannot change. The spout itself decides which offsets

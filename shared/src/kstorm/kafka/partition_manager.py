@@ -138,12 +138,28 @@ class PartitionManager:
         self._max_uncommitted = config.max_uncommitted_offsets
         self._max_behind = config.max_offset_behind
         self._above = Above(done)
+        # The end of the partition as far as it was read. There is no message between the last one
+        # read and the end.
+        self._end = offset
         # Lower bound of `last_completed_offset`, so that the limit needs no search per message.
         self._floor = offset
 
     def fill(self, messages: Iterable[SourceMessage]) -> None:
         """Append messages that were read from this partition."""
         self.waiting.extend(messages)
+
+    def end_reached(self, end: int) -> None:
+        """Record that no message lies between the last one read and `end`."""
+        self._end = end
+        self._step_over()
+
+    def _step_over(self) -> None:
+        """Step over the offsets at the end that hold no message, once all messages are emitted."""
+        if self.next_offset < self._end and not self.waiting:
+            self.outcomes.gap(self.next_offset, self._end)
+            self.next_offset = self._end
+            if self._claims:
+                self.claimed = max(self.claimed, self._end)
 
     def retry(self, now: float) -> bool:
         """Emit one message whose retry is due. Returns True if one was readable."""
@@ -202,6 +218,7 @@ class PartitionManager:
                 id = KafkaMessageId(partition, offset, epoch, 1)
                 rows += tuples
                 ids += (id,) if len(tuples) == 1 else repeat(id, len(tuples))
+        self._step_over()
         return taken
 
     def refused(self, id: KafkaMessageId, reason: str, error: Exception | None = None) -> None:

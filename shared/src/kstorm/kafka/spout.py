@@ -399,6 +399,10 @@ class KafkaSpout(Positioned, Traced, Spout):
             reading = self._coordinator.manager(Partition(topic, partition))
             if reading is not None:
                 reading.fill(messages)
+        for place, end in self._source.ends_reached().items():
+            reading = self._coordinator.manager(place)
+            if reading is not None:
+                reading.end_reached(end)
 
     def _report_problem(self) -> None:
         """Report once that offsets cannot be stored or messages not be decoded. Work continues."""
