@@ -41,7 +41,7 @@ def group_offset(topic: Topic) -> int:
 def test_a_topic_of_transactions_is_read_to_its_end(
     topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
-    """After 3 messages and a marker, and after 1,000 aborted records and another: no lag, no age, and every offset is at the end."""
+    """After 3 messages and a marker, and after 1,000 aborted records: no lag, no age, and every offset is at the end."""
     producer = transactions(topic.create())
     write(producer, topic, 3, commit=True)
     process = SpoutProcess(topic, zookeeper.connect)

@@ -16,6 +16,7 @@ from kstorm.topology import (
     Tuple,
     TupleBatch,
 )
+from kstorm.topology.component import configuration_of
 from kstorm.topology.context import CLOCK
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.extents import Count
@@ -58,8 +59,9 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     def get_component_configuration(self) -> dict[str, Any]:
         return {
-            "topology_tick_tuple_freq_secs": self._settings.tick_secs
-        } | self.bolt.get_component_configuration()
+            "topology_tick_tuple_freq_secs": self._settings.tick_secs,
+            **configuration_of(self.bolt),
+        }
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         super().prepare(config, context)
