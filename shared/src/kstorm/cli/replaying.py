@@ -20,6 +20,10 @@ from kstorm.runtime.kafka.one_partition import read_topic, write_topic
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology.names import NamesOf
 
+OF_A_TUPLE: Final = (
+    "a bolt gave up this tuple, and no spout can emit a tuple of a bolt: produce a message with the "
+    "right value to the source topic, then discard the letter with `kstorm dlq discard`"
+)
 MOST_REPLAYS: Final = 3
 """Messages that failed again this often need a fix rather than another attempt."""
 
@@ -127,6 +131,8 @@ def why_not_ordered(one: Numbered, topology: str, under_way: set[bytes]) -> str:
     letter = one.letter
     if one.key is None:
         return "kstorm 0.1 wrote the letter without a key"
+    if letter.roots and letter.topic.startswith(f"{topology}."):
+        return OF_A_TUPLE
     if letter.offset < 0 or letter.topic.startswith(f"{topology}."):
         return "it is not a message of a source topic"
     return why_not_whole(one) or ("its replay is in progress" if one.key in under_way else "")
@@ -139,9 +145,13 @@ def why_not_edited(one: Numbered, topology: str, *, exactly_once: bool, by_kafka
     """
     if exactly_once:
         return (
-            "with exactly-once processing, bolts give tuples up, and no spout can emit these. "
-            "Produce a message with the right value to the source topic, then discard the letter "
-            "with `kstorm dlq discard`"
+            OF_A_TUPLE
+            if one.letter.topic.startswith(f"{topology}.") or not by_kafka
+            else (
+                "with exactly-once processing, a spout emits no message again. Produce the message "
+                f"with the right value: `kstorm produce {one.letter.topic}`. Then discard the "
+                f"letter: `kstorm dlq discard {one.number}`"
+            )
         )
     return (
         ""

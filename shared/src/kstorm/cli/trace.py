@@ -35,6 +35,7 @@ from kstorm.inspect.tree import Tree
 from kstorm.inspect.words import many
 from kstorm.kafka.lineage import ROOTS
 from kstorm.printable import printable
+from kstorm.runtime.tracing.facts import tuple_letters
 from kstorm.runtime.tracing.slowest import slowest as find_slowest
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -247,12 +248,13 @@ def _printed(
     if dot:
         yield from to_dot(trees[-1])
         return
+    letters = tuple_letters(tracing.topology, tracing.log)
     drawn = [tree for tree in trees if each or _is_of_the_same_moment(tree, trees[-1])]
     for tree in trees:
         if tree not in drawn:
-            yield printable(headline(tree, tracing.topology))
+            yield printable(headline(tree, tracing.topology, letters))
     for tree in drawn:
-        yield from map(printable, draw(tree, tracing.topology, values, everything))
+        yield from map(printable, draw(tree, tracing.topology, values, everything, letters))
     if any(tree.outcome == "open" for tree in trees[-1:]) and trees[-1].origin:
         print(
             f"kstorm: `kstorm why {Message(*trees[-1].origin[:3])}` shows which task has it",

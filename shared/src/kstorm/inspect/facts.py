@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from kstorm.inspect.joined import TupleLetter
 from kstorm.kafka.finished import FinishedRange
 
 
@@ -75,3 +76,5 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Finished ranges that include the message."""
     letters: Sequence[Letter] = ()
     """Dead letters of the message, in order."""
+    tuple_letters: Sequence[TupleLetter] = ()
+    """Dead letters of tuples that descend from the message, in order."""

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from kstorm.inspect.facts import Facts, Message
+from kstorm.inspect.joined import except_for
 from kstorm.inspect.open_tree import Blocked, Cause, blocked_by
 from kstorm.inspect.tree import Tree
 from kstorm.inspect.words import failure, many, moment
@@ -18,6 +19,7 @@ from kstorm.kafka.above import Run
 
 class Kind(StrEnum):
     DONE = "done"
+    EXCEPT = "done, except for some tuples"
     DEAD = "dead letter"
     SKIPPED = "skipped"
     NOT_READ = "not read yet"
@@ -46,19 +48,22 @@ class Verdict(Struct, frozen=True):
     """Root of the tree that the verdict is about, 16 hex digits."""
     blocked: Sequence[Blocked] = ()
     """Tuples that the tree waits for, most conclusive first."""
+    letters: Sequence[int] = ()
+    """Numbers of the dead letters of tuples that descend from the message."""
 
     @property
     def is_final(self) -> bool:
         """True if the verdict stays, unless an operator replays the message."""
-        return self.kind in (Kind.DONE, Kind.DEAD, Kind.SKIPPED)
+        return self.kind in (Kind.DONE, Kind.EXCEPT, Kind.DEAD, Kind.SKIPPED)
 
 
 def why(message: Message, attempts: Sequence[Tree], facts: Facts) -> Verdict:
     """Return the verdict on a message from the trees of its attempts, oldest first."""
-    kind, said, blocked = _judge(message, attempts, facts)
+    kind, said, blocked = _with_tuple_letters(_judge(message, attempts, facts), facts)
     telling = _telling(attempts)
     root = f"{telling.root:016x}" if telling else ""
-    return Verdict(message, kind, said, len(attempts), root, blocked)
+    letters = [letter.number for letter in facts.tuple_letters]
+    return Verdict(message, kind, said, len(attempts), root, blocked, letters)
 
 
 def _telling(trees: Sequence[Tree]) -> Tree | None:
@@ -105,6 +110,17 @@ def _judge(message: Message, attempts: Sequence[Tree], facts: Facts) -> Said:
     if newest.outcome == "failed":
         return _failed(newest, attempts, facts)
     return _open(newest, facts)
+
+
+def _with_tuple_letters(judged: Said, facts: Facts) -> Said:
+    """Add the dead letters of the message's tuples: without these it is not done."""
+    if not facts.tuple_letters:
+        return judged
+    told = except_for(facts.tuple_letters)
+    if judged.kind is Kind.DONE:
+        rest = judged.said.removeprefix("done").lstrip(": ")
+        return Said(Kind.EXCEPT, f"done, {told}{rest and f'; {rest}'}")
+    return Said(judged.kind, f"{judged.said}; {told}", judged.blocked)
 
 
 def _finished(message: Message, facts: Facts) -> Said | None:
