@@ -19,7 +19,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from kstorm.cli.copying import Mode, copy_noted, copyable
+from kstorm.cli.copying import Mode, copy_noted, copyable, is_exactly_once
 from kstorm.cli.discarding import check_discardable, discard_all, when_deleted
 from kstorm.cli.editing import ask, edit
 from kstorm.cli.kafka_of import Option, TopologyOptions, in_pod, run_far
@@ -283,7 +283,15 @@ def replay(
     _check_there(options, selected, wanted)
     copies = copyable(options, selected, to=to, force=force) if mode is Mode.PRODUCE else None
     letters, others = (
-        copies[:2] if copies else replayable(options.settings, options.name, selected, force=force)
+        copies[:2]
+        if copies
+        else replayable(
+            options.settings,
+            options.name,
+            selected,
+            force=force,
+            exactly_once=is_exactly_once(options),
+        )
     )
     for why, count in others.items():
         print(f"kstorm: {count:,} not replayed: {why}", file=sys.stderr)

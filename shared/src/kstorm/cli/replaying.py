@@ -21,24 +21,38 @@ from kstorm.runtime.service.settings import Settings
 from kstorm.topology.names import NamesOf
 
 OF_A_TUPLE: Final = (
-    "a bolt gave up this tuple, and no spout can emit a tuple of a bolt: produce a message with the "
-    "right value to the source topic, then discard the letter with `kstorm dlq discard`"
+    "with exactly-once processing, bolts give tuples up, and no spout can emit these: produce a "
+    "message with the right value to the source topic, then discard the letter with "
+    "`kstorm dlq discard`"
+)
+EMITS_ONCE: Final = (
+    "with exactly-once processing, its spout emits no message again: --mode produce copies it to "
+    "its topic, where the spout reads it as a new message"
 )
 MOST_REPLAYS: Final = 3
 """Messages that failed again this often need a fix rather than another attempt."""
 
 
 def replayable(
-    settings: Settings, topology: str, letters: Sequence[Numbered], *, force: bool
+    settings: Settings,
+    topology: str,
+    letters: Sequence[Numbered],
+    *,
+    force: bool,
+    exactly_once: bool = False,
 ) -> tuple[list[Numbered], Mapping[str, int]]:
     """Return the letters that can be replayed, and counts of the reasons for the others.
 
-    Raises `BrokerError`.
+    With `exactly_once`, no spout of the topology emits a message again. Raises `BrokerError`.
     """
     under_way = open_orders(settings, topology) if letters else set()
     found, others = [], Counter[str]()
     for one in letters:
-        if why := why_not_ordered(one, topology, under_way) or _why_not_again(one, force=force):
+        if (
+            why := why_not_ordered(one, topology, under_way)
+            or (EMITS_ONCE if exactly_once else "")
+            or _why_not_again(one, force=force)
+        ):
             others[why] += 1
         else:
             found.append(one)
@@ -148,9 +162,9 @@ def why_not_edited(one: Numbered, topology: str, *, exactly_once: bool, by_kafka
             OF_A_TUPLE
             if one.letter.topic.startswith(f"{topology}.") or not by_kafka
             else (
-                "with exactly-once processing, a spout emits no message again. Produce the message "
-                f"with the right value: `kstorm produce {one.letter.topic}`. Then discard the "
-                f"letter: `kstorm dlq discard {one.number}`"
+                "with exactly-once processing, its spout emits no message again. Produce the "
+                f"message with the right value to {one.letter.topic!r}, then discard the letter "
+                f"with `kstorm dlq discard {one.number}`"
             )
         )
     return (
