@@ -226,7 +226,7 @@ class SourceContract:
 
 
     def test_the_end_is_reported_after_the_last_message(self, log: Log) -> None:
-        """Of each assigned partition, whenever it is reached again, and not for an earlier assignment."""
+        """The reader reports it each time, and forgets it with the assignment."""
         log.write(0, 3)
         log.reader.assign(at(log, 0), 1)
         assert offsets(log, 2) == [1, 2]

@@ -239,7 +239,7 @@ def _obeys(topology: Topology, component: str) -> bool:
 
 
 def is_exactly_once(options: TopologyOptions) -> bool:
-    """Return True if the topology's code is available and says so."""
+    """Return True if the code of an exactly-once topology is available."""
     code = _code(options)
     return code is not None and code.config.exactly_once
 

@@ -1,7 +1,7 @@
 """Dead letters of tuples, joined with the messages that the tuples descend from.
 
-With exactly-once processing, a bolt gives up a single tuple, and its message goes on without it.
-The letter has the roots of the tuple's trees, and so do the trees of the message.
+With exactly-once processing, a bolt writes a single tuple to the dead letters, and the rest of the
+message is processed. The letter contains the roots of the tuple's trees.
 """
 
 from collections.abc import Collection, Iterable, Sequence
