@@ -169,7 +169,7 @@ def test_letters_that_cannot_be_edited(letters: Letters, edit: Command, code: st
         status, _, complained = edit(str(number), *given)
         assert (status, why in complained, complained.count("\n")) == (2, True, 1), complained
     assert (
-        "with exactly-once processing, bolts give tuples up"
+        "with exactly-once processing, its spout emits no message again. Produce the message"
         in edit("4", *given, topology=f"{code}:exact")[2]
     )
     assert f"the code of {letters.name!r} is needed" in edit("4", *given, topology=letters.name)[2]

@@ -267,7 +267,6 @@ def test_tls_error_is_reported(
             assert part in told
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["digest", "sasl"])
 def test_login_works_with_a_client_certificate(
     servers: Servers, world: World, scheme: str, eventually: Eventually

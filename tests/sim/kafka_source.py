@@ -168,6 +168,15 @@ class SourceTopic:
         """Return the writer of the spout that has just opened its offsets."""
         return SimulatedWriter(self.finished, self._opening)
 
+    def end(self, place: Partition) -> int:
+        """Return the offset after the last record of a partition."""
+        return max(
+            *(record.at + 1 for record in self.logs[place][-1:]),
+            *(end for _, end in self.undecodable[place]),
+            0,
+            0,
+        )
+
     def start(self, place: Partition) -> int:
         """Return the first offset of a partition."""
         starts = [

@@ -24,6 +24,7 @@ class SimulatedSourceReader:
         self._paused: set[Partition] = set()
         self._asked: set[tuple[Partition, int]] = set()
         self._faults: list[SourceFault] = []
+        self._reached: dict[Partition, int] = {}
         self._stands: set[Partition] = set()  # blocked by an undecodable batch
 
     def refresh(self, topic: str) -> None:
@@ -49,6 +50,7 @@ class SimulatedSourceReader:
 
     def unassign(self, partition: Partition) -> None:
         self._positions.pop(partition, None)
+        self._reached.pop(partition, None)
         self._stands.discard(partition)
         self._faults = [fault for fault in self._faults if fault.partition != partition]
 
@@ -67,12 +69,21 @@ class SimulatedSourceReader:
             if partition not in self._paused | self._stands
             and (rest := self._rest(partition, position))
         ]
+        for partition, position in self._positions.items():
+            standing = partition in self._paused | self._stands
+            if not standing and not any(place == partition for place, _ in found):
+                self._reached[partition] = max(position, self._topic.end(partition))
         if not found:
             return ()
         partition, rest = chance.choice(found)
         read = rest[: chance.randint(1, len(rest))]
         self._positions[partition] = read[-1].at + 1
         return read
+
+    def ends_reached(self) -> Mapping[Partition, int]:
+        """Report the ends after which nothing is left to read."""
+        reached, self._reached = self._reached, {}
+        return reached
 
     def faults(self) -> Sequence[SourceFault]:
         """Report undecodable batches."""

@@ -1,5 +1,6 @@
 """What is small where it lies and large once it is decoded: it is refused, or takes no more memory than a process has to spare."""
 
+import sys
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
@@ -322,3 +323,20 @@ def test_a_frame_of_ours_is_not_looked_at_for_nothing() -> None:
     )
     assert len(data) < MOST_VALUES
     assert within(data)
+
+
+def test_refusing_json_takes_no_call_per_string() -> None:
+    """It runs on the event loop, so it must cost no more than decoding. Each call of the check was one per string and mark."""
+    data = b"[" + b'"a,",' * 399_000 + b'"a"]'
+    calls = 0
+
+    def hear(frame: object, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(hear)
+    try:
+        check_json(data, 400_000)
+    finally:
+        sys.setprofile(None)
+    assert calls < 50

@@ -51,7 +51,8 @@ def make(
     done: Sequence[Run] = (),
     **settings: Any,
 ) -> PartitionManager:
-    """A manager of a partition with the default settings but for these."""
+    """A manager of a partition with the default settings but for these. Retries need no delay."""
+    settings.setdefault("retry_initial_delay_ms", 0)
     config = SpoutConfig(KafkaHosts(), "sentences", "", "s", **settings)
     return PartitionManager(PARTITION, config, collector, offset=offset, stored=stored, done=done)
 

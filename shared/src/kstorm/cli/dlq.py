@@ -27,7 +27,12 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.formatting import counted
-from kstorm.operations.letters.copying import ReplayMode, copy_recorded, select_copies
+from kstorm.operations.letters.copying import (
+    ReplayMode,
+    copy_recorded,
+    is_exactly_once,
+    select_copies,
+)
 from kstorm.operations.letters.discarding import check_discardable, discard_all, when_deleted
 from kstorm.operations.letters.reading import (
     MOST_NUMBERS,
@@ -285,7 +290,15 @@ def replay(
         select_copies(options, selected, to=to, force=force) if mode is ReplayMode.PRODUCE else None
     )
     letters, others = (
-        copies[:2] if copies else replayable(options.settings, options.name, selected, force=force)
+        copies[:2]
+        if copies
+        else replayable(
+            options.settings,
+            options.name,
+            selected,
+            force=force,
+            exactly_once=is_exactly_once(options),
+        )
     )
     for why, count in others.items():
         print(f"kstorm: {count:,} not replayed: {why}", file=sys.stderr)

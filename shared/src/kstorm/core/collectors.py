@@ -15,7 +15,7 @@ from kstorm.core.outbox import Outbox
 from kstorm.core.routing import StreamRoutes
 from kstorm.core.threads import current_thread, get_ident
 from kstorm.core.user_code import OnError
-from kstorm.errors import EmitError, FrameError
+from kstorm.errors import EmitError, UnsendableError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
 
 
@@ -89,7 +89,7 @@ class BoltCollector(Emitter):
         `pairs`: root → XOR of the lost edges.
         """
         self.failed += count
-        self._outbox.fail(pairs, self._note(FrameError("the tuple cannot be decoded")))
+        self._outbox.fail(pairs, self._note(UnsendableError("the tuple cannot be decoded")))
 
     def reset_timeout(self, tuple: Tuple) -> None:
         if get_ident() != self.owner:

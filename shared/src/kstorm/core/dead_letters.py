@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from kstorm.core.failure_notes import Note, note_of
+from kstorm.errors import TupleTooLargeError, UnsendableError
 from kstorm.texts import decode_json, encodable, readable
 
 UNDECODABLE: Final = "undecodable"
@@ -93,6 +94,22 @@ class LetterToStore(msgspec.Struct):
 
     letter: DeadLetter
     on_stored: Callable[[], Any] | None = None
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the kind of a letter whose message cannot be emitted because of `error`."""
+    return TOO_LARGE if isinstance(error, TupleTooLargeError) else REFUSED
+
+
+def kind_of_note(note: Note) -> str:
+    """Return the kind of a letter whose message failed permanently."""
+    return (
+        TOO_LARGE
+        if note.type == TupleTooLargeError.__name__
+        else REFUSED
+        if note.type == UnsendableError.__name__
+        else FAILED
+    )
 
 
 def error_of(error: BaseException) -> LetterError:

@@ -220,6 +220,7 @@ def direct_lanes(
             f"{component!r} emits to task {task} on the stream {stream!r}: its consumers' tasks "
             f"are {sorted(route.direct)}"
         )
+    route.sendable.check(values)
     return lanes
 
 
@@ -228,7 +229,8 @@ def check_columns(
 ) -> tuple[StreamRoutes, int]:
     """Return the route and the number of rows of a batch.
 
-    Raises `EmitError` if the batch is invalid.
+    Raises `EmitError` if the batch is invalid, and `UnsendableError` if it has a tuple that no
+    record can hold.
     """
     if route is None or route.is_direct or len(columns) != route.fields:
         direct_lanes(route, component, columns, stream, None)
@@ -239,4 +241,6 @@ def check_columns(
             f"{component!r} emits a batch on the stream {stream!r} whose columns have "
             f"{sorted(sizes)} rows: give one list per field, all of the same length"
         )
+    if route.spreaders:
+        route.sendable.check_columns(columns)
     return route, sizes.pop()

@@ -1,9 +1,12 @@
 """Notes: short descriptions of failures, sent along with fails."""
 
+import sys
 import sysconfig
 from pathlib import PurePath
+from types import FrameType
 from typing import Final
 
+from kstorm.errors import PermanentError
 from kstorm.texts import encodable
 from kstorm.topology import Note as Note
 
@@ -25,7 +28,18 @@ def note_of(task: int, error: BaseException) -> Note:
         type(error).__name__[:_MOST_TYPE],
         _cut(str(error), _MOST_MESSAGE),
         _cut(place_of(error), _MOST_PLACE),
+        isinstance(error, PermanentError),
     )
+
+
+def caller() -> str:
+    """Return the file and line of the user code that is calling kstorm, or "" if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_LIBRARIES):
+            return f"{PurePath(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
 
 
 def place_of(error: BaseException) -> str:

@@ -27,6 +27,7 @@ from kstorm.core.wire import (
     CompletionFrame,
     TupleFrame,
     encode_tuples,
+    encode_values,
     pack_ids,
     unpack_ids,
 )
@@ -58,10 +59,8 @@ class OversizedTuple(Struct, frozen=True):
 
     @property
     def _what(self) -> str:
-        return (
-            f"a tuple of {self.component!r} on the stream {self.stream!r} ({self.size:,} bytes "
-            f"encoded, the limit is {self.limit:,}) {self.reason}"
-        )
+        size = f" ({self.size:,} bytes encoded, the limit is {self.limit:,})" if self.size else ""
+        return f"a tuple of {self.component!r} on the stream {self.stream!r}{size} {self.reason}"
 
 
 class Outbox:
@@ -302,7 +301,7 @@ class Outbox:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             value, reason = b"", f"cannot be encoded as MessagePack: {error}"
         else:
-            if len(value) <= self._max_bytes:
+            if len(value) <= self._max_bytes or self._fits_alone(rows, len(value)):
                 yield OutgoingRecord(lane.topic, lane.partition, value)
                 return
             reason = "is larger than topology_frame_max_bytes"
@@ -319,6 +318,14 @@ class Outbox:
             OversizedTuple(
                 lane.component, lane.task, lane.stream, len(value), self._max_bytes, reason, pairs
             )
+        )
+
+    def _fits_alone(self, rows: LaneRows, size: int) -> bool:
+        """Return True for a single tuple that is only too large together with its header."""
+        return (
+            rows.count == 1
+            and size <= self._max_bytes + _MOST_HEADER
+            and sum(len(encode_values(column)) for column in rows.columns) <= self._max_bytes
         )
 
     def refuse(self, tuple: OversizedTuple) -> None:
@@ -398,3 +405,5 @@ def _parts(length: int) -> Iterator[slice]:
 
 
 _MAX_ROWS = 20_000  # roots in one record: 320 kB
+_MOST_HEADER = 4096
+"""Most bytes of a frame with one tuple besides its values. Topics leave more room than that."""

@@ -16,6 +16,7 @@ import msgspec
 from kstorm.core.batch_routing import Spreader, by_choice, by_fields, in_turn, to_everyone
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
+from kstorm.core.sendable import Sendable
 from kstorm.errors import EmitError
 from kstorm.topology import ComponentSpec, Fields, Topology, TopologyContext
 from kstorm.topology.groupings import (
@@ -41,17 +42,27 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 class StreamRoutes:
     """Routes of one stream of one task."""
 
-    __slots__ = ("choose", "choosers", "direct", "fields", "is_direct", "lanes", "spreaders")
+    __slots__ = (
+        "choose",
+        "choosers",
+        "direct",
+        "fields",
+        "is_direct",
+        "lanes",
+        "sendable",
+        "spreaders",
+    )
 
-    def __init__(self, fields: Fields, is_direct: bool) -> None:
+    def __init__(self, fields: Fields, is_direct: bool, sendable: Sendable) -> None:
         self.fields = len(fields)
         self.is_direct = is_direct
+        self.sendable = sendable
         self.lanes: list[Lane] = []
         self.choosers: list[Chooser] = []
         """One per consumer."""
         self.choose: Chooser = _nowhere
         """Combines all choosers. Any grouping may raise, so a tuple is put into lanes only after
-        all have chosen."""
+        all have chosen. Raises `UnsendableError` for a tuple that no record can hold."""
         self.spreaders: list[Spreader] = []
         """The same choice for batches. One per consumer."""
         self.direct: dict[int, tuple[Lane, ...]] = {}
@@ -65,7 +76,9 @@ def routes(
     context = TopologyContext(topology, component, task_index)
     table: dict[str, StreamRoutes] = {}
     for stream in topology.component(component).streams.values():
-        route = table[stream.id] = StreamRoutes(stream.fields, stream.direct)
+        most = topology.config.topology_frame_max_bytes
+        sendable = Sendable(component, stream.id, stream.fields, most)
+        route = table[stream.id] = StreamRoutes(stream.fields, stream.direct, sendable)
         for consumer, grouping in topology.consumers(component, stream.id):
             lanes = _lanes(topology, consumer, context.task_id, component, stream.id, outbox)
             route.lanes += lanes
@@ -75,7 +88,8 @@ def routes(
                 choose = _chooser(grouping, lanes, stream.fields, context, stream.id)
                 route.choosers.append(choose)
                 route.spreaders.append(_spreader(grouping, lanes, stream.fields, context, choose))
-        route.choose = _together(route.choosers)
+        if route.choosers:
+            route.choose = sendable.guarding(_together(route.choosers))
     return table
 
 

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
-from kstorm.core.columns import as_column
+from msgspec.structs import replace
+
+from kstorm.core.columns import as_column, as_positions
 from kstorm.core.dead_letters import DeadLetter, LetterToStore, error_in
 from kstorm.core.emission import Emission
 from kstorm.core.emitter import Emitter, check_columns
-from kstorm.core.failure_notes import Note
+from kstorm.core.failure_notes import Note, caller, note_of
 from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.origins import Run
 from kstorm.core.outbox import Outbox
@@ -21,7 +23,7 @@ from kstorm.core.routing import StreamRoutes, routes
 from kstorm.core.threads import current_thread, get_ident
 from kstorm.core.user_code import OnError, Steps
 from kstorm.core.wire import CompletionFrame, unpack_ids
-from kstorm.errors import EmitError
+from kstorm.errors import EmitError, UnsendableError
 from kstorm.topology import DEFAULT_STREAM, Fields, Placed, Source, Spout, Topology, Traced, Tuple
 
 # Rotated every half timeout, so a tree fails between 1 and 1.5 message timeouts.
@@ -65,7 +67,15 @@ class SpoutCollector(Emitter):
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
     ) -> Sequence[int]:
-        lanes = self.choose(values, stream, task)
+        try:
+            lanes = self.choose(values, stream, task)
+        except UnsendableError as error:
+            if get_ident() != self.owner:
+                raise self._wrong_thread() from None
+            if self._task.spout.handles_unsendable:
+                raise
+            self._task.refused(error, values, message_id)
+            return ()
         tracked = message_id is not None and self._tracking
         root, tree = self._next_id() if tracked else 0, self._tree
         tree.root, tree.ack_val = root, 0
@@ -89,7 +99,12 @@ class SpoutCollector(Emitter):
     ) -> Placed:
         if get_ident() != self.owner:
             raise self._wrong_thread()
-        route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
+        try:
+            route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
+        except UnsendableError:
+            if self._task.spout.handles_unsendable:
+                raise
+            return self._emit_the_rest(columns, message_ids, stream)
         if message_ids is not None and len(message_ids) != count:
             raise EmitError(
                 f"{self._task.component!r} emits a batch of {count} tuples with "
@@ -123,6 +138,22 @@ class SpoutCollector(Emitter):
             "threads put their messages into a queue.SimpleQueue, and emit what it holds in "
             "next_tuple"
         )
+
+    def _emit_the_rest(
+        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None, stream: str
+    ) -> Placed:
+        """Emit a batch without the tuples that cannot be sent, and refuse these."""
+        rows = list(zip(*columns, strict=True))
+        bad = self._routes[stream].sendable.unsendable_rows(rows)
+        for row, error in bad.items():
+            self._task.refused(error, rows[row], None if message_ids is None else message_ids[row])
+        kept = [row for row in range(len(rows)) if row not in bad]
+        if not kept:
+            return []
+        ids = None if message_ids is None else [message_ids[row] for row in kept]
+        left = [[column[row] for row in kept] for column in columns]
+        at = as_positions(kept)
+        return [(task, at[rows]) for task, rows in self.emit_batch(left, ids, stream)]
 
     def dead_letter(
         self,
@@ -216,6 +247,7 @@ class SpoutTask:
         self._pending: RotatingMap[int, Pending] = RotatingMap(_BUCKETS)
         self._overdue: dict[int, Pending] = {}
         self._at_once: list[Any] = []
+        self._refused: list[tuple[Any, Note]] = []
         self._now = now
         self._rotate_every = self.config.message_timeout_secs / (_BUCKETS - 1)
         self._next_rotation = now + self._rotate_every
@@ -271,7 +303,7 @@ class SpoutTask:
 
     def tick_is_due(self, now: float) -> bool:
         """Return True if `tick` may have something to do."""
-        return now >= self._next_rotation or bool(self._overdue or self._at_once)
+        return now >= self._next_rotation or bool(self._overdue or self._at_once or self._refused)
 
     def tick(self, now: float) -> Steps:
         """Fail tuples that have been in flight for longer than the message timeout."""
@@ -312,6 +344,19 @@ class SpoutTask:
         """Ack an untracked tuple as soon as `next_tuple` or `tick` returns."""
         self._at_once.append(message_id)
 
+    def refused(self, error: UnsendableError, values: Sequence[Any], message_id: Any) -> None:
+        """Report a tuple that cannot be sent, and fail its message as soon as `next_tuple` or
+        `tick` returns."""
+        note = self.report_refused(error)
+        if message_id is not None:
+            self._refused.append((message_id, note))
+
+    def report_refused(self, error: UnsendableError) -> Note:
+        """Report the error, with the line of the spout that emits the tuple."""
+        where = caller()
+        self.on_error(type(error)(f"{error} ({where})" if where else str(error)), "emitting")
+        return replace(note_of(self.task_id, error), where=where)
+
     def _pop(self, root: int) -> Pending | None:
         return self._pending.pop(root) or self._overdue.pop(root, None)
 
@@ -349,6 +394,12 @@ class SpoutTask:
         while self._at_once:
             message_ids, self._at_once = self._at_once, []
             yield from self._tell_acked(message_ids)
+        while self._refused:
+            refused, self._refused = self._refused, []
+            for message_id, note in refused:
+                self.collector.why_failed = note
+                self.in_flight += 1  # `_tell_failed` subtracts it
+                yield from self._tell_failed((message_id, self._now))
 
     def _tell_acked(self, message_ids: Sequence[Any]) -> Steps:
         ack = self.spout.ack

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from kstorm.core.salvage import UNREADABLE
-from kstorm.errors import FrameError
+from kstorm.errors import FrameError, UnstorableError
 
 MAX_PAIR_BYTES: Final = (16 << 20) - 1024
 """Limit for a key with its encoded value: their record must fit into the changelog's
@@ -309,12 +309,12 @@ def _stored_form(key: str, value: Any) -> bytes:
     try:
         stored = _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, AttributeError) as error:
-        raise TypeError(
+        raise UnstorableError(
             f"the value of the key {key!r:.200} cannot be stored, because MessagePack cannot "
             f"encode it: {error}"
         ) from None
     if len(stored) > MAX_PAIR_BYTES - 4 * len(key):
-        raise ValueError(
+        raise UnstorableError(
             f"the value of the key {key!r:.200} has {len(stored)} bytes, but a record holds at "
             f"most {MAX_PAIR_BYTES} with the key: spread the value over several keys"
         )

@@ -137,6 +137,9 @@ def encode(frame: Frame) -> bytes:
     return _encoder.encode(frame)
 
 
+encode_values: Final[Callable[[list[Any]], bytes]] = _encoder.encode
+
+
 def encode_tuples(frame: TupleFrame, write: Writer = encode) -> bytes:
     """Encode as `write` does, and check that the result can be decoded.
 

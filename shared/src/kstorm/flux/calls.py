@@ -3,10 +3,13 @@
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
 from kstorm.errors import ConfigError, KstormError
+from kstorm.fitting import fits, in_words
 from kstorm.flux.document import FilePosition
 from kstorm.references import ExpectedKind, find
 
@@ -25,8 +28,13 @@ def call_at(
     kwargs: Mapping[str, Any],
     at: FilePosition,
     name: str,
+    places: tuple[Sequence[FilePosition], Mapping[str, FilePosition]] = ((), {}),
 ) -> Any:
-    """Call a function. Raises `ConfigError` with the place in the file for any exception."""
+    """Call a function. Raises `ConfigError` with the place in the file for any exception.
+
+    `places` are those of the arguments from the file. Their values are checked against the
+    function's annotations.
+    """
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -37,8 +45,10 @@ def call_at(
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise ConfigError(f"{at}: {name}{_shown(signature)}: {error}") from None
+        written = signature.bind_partial(*places[0], **places[1]).arguments
+        hints = _with_defaults(hints_of(_initializer(function)), signature)
         bound.arguments.update(
-            convert_arguments(bound.arguments, hints_of(_initializer(function)), at)
+            convert_arguments(bound.arguments, hints, at, _places_of(signature, written))
         )
         args, kwargs = bound.args, bound.kwargs
     try:
@@ -73,12 +83,56 @@ def hints_of(function: Any) -> Mapping[str, Any]:
         return {}
 
 
+def _with_defaults(hints: Mapping[str, Any], signature: inspect.Signature) -> Mapping[str, Any]:
+    """Return the hints. A parameter with the default None also accepts None."""
+    return {
+        name: hint | None
+        if name in signature.parameters
+        and signature.parameters[name].default is None
+        and hint is not None
+        and not isinstance(hint, str)
+        else hint
+        for name, hint in hints.items()
+    }
+
+
+def _places_of(signature: inspect.Signature, written: Mapping[str, Any]) -> dict[str, FilePosition]:
+    """Return the places of ordinary parameters, by name. `*args` and `**kwargs` are not checked."""
+    return {
+        name: place
+        for name, place in written.items()
+        if isinstance(place, FilePosition)
+        and signature.parameters[name].kind
+        not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    }
+
+
 def convert_arguments(
-    values: Mapping[str, Any], hints: Mapping[str, Any], at: FilePosition
+    values: Mapping[str, Any],
+    hints: Mapping[str, Any],
+    at: FilePosition,
+    places: Mapping[str, FilePosition] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Convert values to their parameters' types: member names to enum members, and whole numbers to
-    floats."""
-    return {name: _fitting(name, value, hints.get(name), at) for name, value in values.items()}
+    floats.
+
+    Raises `ConfigError` if a value at one of the `places` does not have its parameter's type.
+    """
+    found = {name: _fitting(name, value, hints.get(name), at) for name, value in values.items()}
+    for name, place in places.items():
+        hint = hints.get(name, Any)
+        if not fits(found[name], hint, builtins_only=True):
+            raise ConfigError(
+                f"{place}: {name} is {found[name]!r:.200}: it must be {in_words(hint)}{_quoted(found[name], hint)}"
+            )
+    return found
+
+
+def _quoted(value: Any, hint: Any) -> str:
+    """Return the advice for text that YAML reads as something else, such as `on` or 20261123."""
+    if isinstance(value, bool | int | float | date) and fits("", hint, builtins_only=True):
+        return "; YAML reads it as text if it is in quotes"
+    return ""
 
 
 def _fitting(name: str, value: Any, hint: Any, at: FilePosition) -> Any:

@@ -85,7 +85,11 @@ class Objects:
         kwargs = {
             key: self.value(arg, where, (*path, "kwargs", key)) for key, arg in found.kwargs.items()
         }
-        return call_at(function, args, {**further, **kwargs}, where.at(*path), name)
+        places = (
+            [where.at(*path, "args", index) for index in range(len(args))],
+            {key: where.at(*path, "kwargs", key) for key in kwargs},
+        )
+        return call_at(function, args, {**further, **kwargs}, where.at(*path), name, places)
 
     def value(self, value: Any, where: Located[Any], path: Sequence[Step]) -> Any:
         """Return a value with all references in it, at any depth, replaced by their components."""
@@ -127,7 +131,10 @@ class Objects:
             given[one.name] = (at, self._property(one, where, index, at))
         if given and _is_frozen(type(made)):
             return _replaced(
-                made, {name: value for name, (_, value) in given.items()}, where.at("properties")
+                made,
+                {name: value for name, (_, value) in given.items()},
+                where.at("properties"),
+                {name: at for name, (at, _) in given.items()},
             )
         for name, (at, value) in given.items():
             _set(made, name, value, at)
@@ -157,7 +164,7 @@ def _set(made: Any, name: str, value: Any, at: FilePosition) -> None:
     kind = type(made)
     setter = getattr(made, f"set_{name}", None)
     if callable(setter) and not name.startswith("_"):
-        call_at(setter, [value], {}, at, f"set_{name}")
+        call_at(setter, [value], {}, at, f"set_{name}", ([at], {}))
         return
     if name.startswith("_") or not hasattr(made, name):
         known = ", ".join(
@@ -168,7 +175,7 @@ def _set(made: Any, name: str, value: Any, at: FilePosition) -> None:
         raise ConfigError(
             f"{at}: {kind.__name__} has no property {name!r}: it has {known or 'none'}"
         )
-    fitted = convert_arguments({name: value}, hints_of(kind), at)[name]
+    fitted = convert_arguments({name: value}, hints_of(kind), at, {name: at})[name]
     call_at(setattr, [made, name, fitted], {}, at, f"{kind.__name__}.{name}")
 
 
@@ -176,7 +183,9 @@ def _is_frozen(kind: type) -> bool:
     return dataclasses.is_dataclass(kind) and bool(getattr(kind, "__dataclass_params__").frozen)  # noqa: B009 - unknown to mypy
 
 
-def _replaced(made: Any, values: Mapping[str, Any], at: FilePosition) -> Any:
+def _replaced(
+    made: Any, values: Mapping[str, Any], at: FilePosition, places: Mapping[str, FilePosition]
+) -> Any:
     """Return a changed copy of a frozen object. Creating the copy validates it again."""
     kind = type(made)
     known = [each.name for each in dataclasses.fields(made) if each.init]
@@ -189,7 +198,7 @@ def _replaced(made: Any, values: Mapping[str, Any], at: FilePosition) -> Any:
     return call_at(
         dataclasses.replace,
         [made],
-        convert_arguments(values, hints_of(kind), at),
+        convert_arguments(values, hints_of(kind), at, places),
         at,
         kind.__name__,
     )

@@ -22,12 +22,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE
+from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE, kind_of, kind_of_note
 from kstorm.core.failure_notes import note_of
 from kstorm.errors import NotYetError
 from kstorm.kafka.completed_ranges import CompletedRanges, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.emitting import emit_message, explain_unemittable
+from kstorm.kafka.failures import Failures
 from kstorm.kafka.finished_ranges import ACKED, OffsetOutcomes
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
 from kstorm.kafka.ports import Partition, SourceMessage
@@ -118,6 +119,7 @@ class PartitionManager:
         """Outcomes of the offsets after the last confirmed range."""
         self.not_yet: NotYetError | None = None
         """The reason why the next message cannot be read yet, or None if it can."""
+        self.failures = Failures(*partition)
         self._pending: dict[int, _Pending] = {}
         self._collector = collector
         self._stream = config.output_stream_id
@@ -128,12 +130,28 @@ class PartitionManager:
         self._max_uncommitted = config.max_uncommitted_offsets
         self._max_behind = config.max_offset_behind
         self._above = CompletedRanges(done)
+        # The end of the partition as far as it was read. There is no message between the last one
+        # read and the end.
+        self._end = offset
         # Lower bound of `last_completed_offset`, so that the limit needs no search per message.
         self._floor = offset
 
     def fill(self, messages: Iterable[SourceMessage]) -> None:
         """Append messages that were read from this partition."""
         self.waiting.extend(messages)
+
+    def end_reached(self, end: int) -> None:
+        """Record that no message lies between the last one read and `end`."""
+        self._end = end
+        self._step_over()
+
+    def _step_over(self) -> None:
+        """Step over the offsets at the end that hold no message, once all messages are emitted."""
+        if self.next_offset < self._end and not self.waiting:
+            self.outcomes.gap(self.next_offset, self._end)
+            self.next_offset = self._end
+            if self._claims:
+                self.claimed = max(self.claimed, self._end)
 
     def retry(self, now: float) -> bool:
         """Emit one message whose retry is due. Returns True if one was readable."""
@@ -200,6 +218,7 @@ class PartitionManager:
                 id = KafkaMessageId(partition, offset, epoch, 1)
                 rows += tuples
                 ids += (id,) if len(tuples) == 1 else repeat(id, len(tuples))
+        self._step_over()
         return taken
 
     def refused(self, id: KafkaMessageId, reason: str, error: Exception | None = None) -> None:
@@ -208,7 +227,10 @@ class PartitionManager:
         if pending is not None and pending.trees:
             pending.trees = 0
             self._give_up(
-                pending, id.offset, reason, (REFUSED, None if error is None else note_of(0, error))
+                pending,
+                id.offset,
+                reason,
+                (REFUSED, None) if error is None else (kind_of(error), note_of(0, error)),
             )
 
     def ack(self, id: KafkaMessageId) -> None:
@@ -232,6 +254,11 @@ class PartitionManager:
             reason = f"failed, and is more than max_offset_behind={self._max_behind} offsets behind"
             self._give_up(pending, id.offset, reason, why_failed(self._collector))
             return
+        note = self._collector.why_failed
+        if note is not None and note.permanent:
+            reason = f"failed, and would fail again: {note.type}: {note.message}"
+            self._give_up(pending, id.offset, reason, (kind_of_note(note), note))
+            return
         try:
             again = self._retry.retry_further(id.offset)
             if again:
@@ -242,6 +269,7 @@ class PartitionManager:
             return
         if again:
             self.retries += 1
+            self.failures.failed(id.offset, pending.attempt, self._collector)
         else:
             self._give_up(
                 pending,
@@ -428,6 +456,7 @@ class PartitionManager:
         )
 
     def _forget(self, offset: int) -> None:
+        self.failures.done(offset)
         try:
             self._retry.done(offset)
         except Exception as error:  # noqa: BLE001 - custom policy; the message is done

@@ -109,6 +109,14 @@ class SourceReader(Protocol):
         """Return the errors since the last call."""
         ...
 
+    def ends_reached(self) -> Mapping[Partition, int]:
+        """Return the partitions whose end was reached since the last call, with that end.
+
+        `read` has returned every message before it. So the offsets after the last message up to the
+        end hold none: they are transaction markers, aborted or compacted away.
+        """
+        ...
+
     def end_offset(self, partition: Partition) -> int | None:
         """Return the end offset of the partition, as last reported by the broker."""
         ...

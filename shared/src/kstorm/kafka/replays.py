@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from kstorm.core.dead_letters import REFUSED, UNDECODABLE
+from kstorm.core.dead_letters import UNDECODABLE, kind_of
 from kstorm.core.failure_notes import note_of
 from kstorm.errors import BrokerError, FrameError, NotYetError
 from kstorm.events import Event, encode_event
@@ -190,7 +190,9 @@ class SpoutReplays:
         try:
             emit_message(self._collector, tuples, replay.id, self._stream)
         except Exception as error:  # noqa: BLE001 - user groupings may raise anything
-            self._bury(replay, explain_unemittable(tuples, error), (REFUSED, note_of(0, error)))
+            self._bury(
+                replay, explain_unemittable(tuples, error), (kind_of(error), note_of(0, error))
+            )
 
     def _start(self, replay: _Replay, trees: int) -> None:
         """Register the replay before it is emitted, because an ack may arrive meanwhile."""

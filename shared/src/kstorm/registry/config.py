@@ -1,6 +1,5 @@
 """The address of a schema registry, and the import of its client libraries, which are an extra."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import check_fields
 
 if TYPE_CHECKING:
     from kstorm.registry.client import NonBlockingRegistryClient
@@ -26,6 +26,7 @@ class SchemaRegistry:
     (`timeout`) and are not retried by the client (`max.retries`), because kstorm retries them."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for url in self.url.split(","):
             if (
                 not url.strip().startswith(("http://", "https://"))
@@ -47,7 +48,9 @@ class SchemaRegistry:
 
 
 def _without_login(url: str) -> str:
-    return re.sub("[^/]*@", "", url.strip())
+    """Remove everything up to the last "@": a password may contain an unescaped "/" or "@"."""
+    scheme, separator, rest = url.strip().rpartition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
 def imported(module: str, name: str) -> Any:

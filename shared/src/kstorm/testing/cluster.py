@@ -415,10 +415,18 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         raise TopologyError(f"{component!r} has no task {task} that runs a spout or bolt")
 
     def close(self) -> None:
-        """Close every component in order (`deactivate` and `close`, or `cleanup`)."""
+        """Close every component in order (`deactivate` and `close`, or `cleanup`).
+
+        If components raise, the others are closed anyway, and the first exception is raised then.
+        """
         for process in self._processes:
             process.close()
         self._close_runner()
+        errors, self._world.closing_errors = self._world.closing_errors, []
+        if errors:
+            for other in errors[1:]:
+                errors[0].add_note(f"another component also raised {other!r} while it was closed")
+            raise errors[0]
 
     def __exit__(
         self,

@@ -174,14 +174,15 @@ class SimulatedProcess(Actor, Generic[E]):
         """Close its components, and do nothing else."""
 
     def _end(self, task: Any, method: Callable[[], Any], doing: str) -> None:
-        """Call a final method of the user's code. Propagate its errors to the test, unless the
-        world expects crashes."""
+        """Call a final method of the user's code. Its error is kept for the test until everything
+        is closed, unless the world expects crashes."""
         try:
             self.world.wait(method())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - user code may raise anything
             if self.world.on_crash is None:
-                raise
-            self.engine.journal.error(error, doing, task.task_id)
+                self.world.closing_errors.append(error)
+            else:
+                self.engine.journal.error(error, doing, task.task_id)
 
     def die(self) -> None:
         """Take no further step."""

@@ -85,6 +85,8 @@ class SimulatedWorld:
     seen: Counter[str] = field(default_factory=Counter)
     """Counts of rare events, by name."""
     errors: list[TaskError] = field(default_factory=list)
+    closing_errors: list[Exception] = field(default_factory=list)
+    """Errors of components that were being closed."""
     emitted: defaultdict[tuple[str, str], list[list[Any]]] = field(default_factory=_lists)
     """Emitted values by (component, stream), in order."""
     acked: defaultdict[int, list[Any]] = field(default_factory=_lists)

@@ -17,7 +17,7 @@ from kstorm.topology import (
     Tuple,
     TupleBatch,
 )
-from kstorm.topology.component import Maybe
+from kstorm.topology.component import Maybe, configuration_of
 from kstorm.topology.context import CLOCK
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.manager import Windower, time_of
@@ -60,8 +60,9 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     def get_component_configuration(self) -> dict[str, Any]:
         return {
-            "topology_tick_tuple_freq_secs": self._settings.tick_secs
-        } | self.bolt.get_component_configuration()
+            "topology_tick_tuple_freq_secs": self._settings.tick_secs,
+            **configuration_of(self.bolt),
+        }
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         super().prepare(config, context)

@@ -1,10 +1,12 @@
 """Lengths and slides of windows, by tuples or by time (Storm's `BaseWindowedBolt.Count` and
 `Duration`)."""
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +46,28 @@ class Duration:
     @classmethod
     def seconds(cls, seconds: float) -> "Duration":
         """Make a duration, rounded to milliseconds."""
-        return cls(round(seconds * 1000))
+        return cls._from(seconds, 1000)
 
     @classmethod
     def minutes(cls, minutes: float) -> "Duration":
         """Make a duration, rounded to milliseconds."""
-        return cls.seconds(60 * minutes)
+        return cls._from(minutes, 60_000)
 
     @classmethod
     def hours(cls, hours: float) -> "Duration":
         """Make a duration, rounded to milliseconds."""
-        return cls.minutes(60 * hours)
+        return cls._from(hours, 3_600_000)
 
     @classmethod
     def days(cls, days: float) -> "Duration":
         """Make a duration of days of 24 hours."""
-        return cls.hours(24 * days)
+        return cls._from(days, 86_400_000)
+
+    @classmethod
+    def _from(cls, number: float, unit_ms: int) -> "Duration":
+        if not fits(number, float) or not math.isfinite(number):
+            raise ConfigError(f"the length of a Duration is {number!r}: it must be a finite number")
+        return cls(round(number * unit_ms))
 
     def __str__(self) -> str:
         return f"{self.ms / 1000:g} s"

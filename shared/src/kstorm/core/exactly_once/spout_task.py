@@ -1,10 +1,16 @@
 """A spout task whose trees never fail: a late tree is reported and stays pending."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import islice
+from typing import Any
 
+from kstorm.core.dead_letters import kind_of
+from kstorm.core.sendable import shown_values
 from kstorm.core.spout_task import Pending, SpoutTask
 from kstorm.core.user_code import Steps
+from kstorm.errors import UnsendableError
+from kstorm.topology import Traced
 
 
 class ExactSpoutTask(SpoutTask):
@@ -12,6 +18,27 @@ class ExactSpoutTask(SpoutTask):
 
     A tree that exceeds the message timeout is counted, and its timeout restarts.
     """
+
+    def refused(self, error: UnsendableError, values: Sequence[Any], message_id: Any) -> None:
+        """Write a tuple that cannot be sent to the dead letters, because it is not replayed.
+
+        Its message is acked when the letter is stored.
+        """
+        note = self.report_refused(error)
+        topic, partition, offset = "", -1, -1
+        if message_id is not None and isinstance(self.spout, Traced):
+            topic, partition, _, (offset, *_) = next(iter(self.spout.origins([message_id])))
+        self.collector.dead_letter(
+            f"cannot be emitted: {error}",
+            value=shown_values(values),
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            attempts=1,
+            kind=kind_of(error),
+            error=note,
+            on_stored=None if message_id is None else partial(self.ack_at_once, message_id),
+        )
 
     def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
         """Report late trees by their messages. Their slots stay taken until they end."""

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
-import msgspec
-
 from kstorm.core.bolt_task import BoltTask, tuples_of
 from kstorm.core.collectors import BoltCollector
 from kstorm.core.dead_letters import (
@@ -17,6 +15,7 @@ from kstorm.core.dead_letters import (
     LetterError,
     LetterToStore,
     error_of,
+    kind_of,
     roots_of,
 )
 from kstorm.core.exactly_once.collector import ExactCollector
@@ -26,9 +25,14 @@ from kstorm.core.exactly_once.unfinished import UnfinishedTuple, UnfinishedTuple
 from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import Headers, Part, SinkRecords
 from kstorm.core.record_size import all_short, too_large
+from kstorm.core.sendable import shown_values
 from kstorm.core.user_code import Steps
 from kstorm.core.wire import SalvagedFrame, TupleFrame
-from kstorm.errors import BrokerError
+from kstorm.errors import (
+    BrokerError,
+    PermanentError,
+    UnsendableError,
+)
 from kstorm.topology import Source, Tuple, TupleBatch
 
 
@@ -123,7 +127,8 @@ class ExactBoltTask(BoltTask):
         """Return the tuple for its next attempt, or None if it is now a dead letter."""
         following = tuple.again(tuple.attempts + 1)
         tuple.finished = True
-        if following.attempts <= self.config.topology_bolt_retry_limit:
+        permanent = isinstance(error, PermanentError)
+        if following.attempts <= self.config.topology_bolt_retry_limit and not permanent:
             return following
         self._give_up(following, error)
         return None
@@ -140,13 +145,16 @@ class ExactBoltTask(BoltTask):
     def _give_up(self, tuple: LocatedTuple, error: Exception | None) -> None:
         """Write the tuple to the dead letters and ack it, so that its tree does not wait for it."""
         content = {"stream": tuple.source_stream, "row": tuple.row, "values": tuple.as_dict()}
+        permanent = isinstance(error, PermanentError)
         self._write_letter(
             tuple.offset,
-            f"failed {tuple.attempts} times: {_why(error)}",
+            f"failed, and would fail again: {_why(error)}"
+            if permanent
+            else f"failed {tuple.attempts} times: {_why(error)}",
             tuple.source_component,
-            value=msgspec.json.encode(content, enc_hook=repr),
+            value=shown_values(content),
             attempts=tuple.attempts,
-            kind=FAILED,
+            kind=kind_of(error) if isinstance(error, UnsendableError) else FAILED,
             error=LetterError() if error is None else error_of(error),
             row=tuple.row,
             roots=roots_of(tuple.roots()),

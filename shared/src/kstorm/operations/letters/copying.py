@@ -245,6 +245,12 @@ def _handles_requests(topology: Topology, component: str) -> bool:
     return spec.component.spout_config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
 
 
+def is_exactly_once(options: TopologyOptions) -> bool:
+    """Return True if the code of an exactly-once topology is available."""
+    code = _code(options)
+    return code is not None and code.config.exactly_once
+
+
 def _code(options: TopologyOptions) -> Topology | None:
     """Return the topology's code if available, as in its pods."""
     named = (

@@ -20,21 +20,39 @@ from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.single_partition_topic import read_topic, write_topic
 from kstorm.topology.names import NamesOf
 
+OF_A_TUPLE: Final = (
+    "with exactly-once processing, bolts give tuples up, and no spout can emit these: produce a "
+    "message with the right value to the source topic, then discard the letter with "
+    "`kstorm dlq discard`"
+)
+EMITS_ONCE: Final = (
+    "with exactly-once processing, its spout emits no message again: --mode produce copies it to "
+    "its topic, where the spout reads it as a new message"
+)
 MOST_REPLAYS: Final = 3
 """Messages that failed again this often need a fix rather than another attempt."""
 
 
 def replayable(
-    settings: Settings, topology: str, letters: Sequence[NumberedLetter], *, force: bool
+    settings: Settings,
+    topology: str,
+    letters: Sequence[NumberedLetter],
+    *,
+    force: bool,
+    exactly_once: bool = False,
 ) -> tuple[list[NumberedLetter], Mapping[str, int]]:
     """Return the letters that can be replayed, and counts of the reasons for the others.
 
-    Raises `BrokerError`.
+    With `exactly_once`, no spout of the topology emits a message again. Raises `BrokerError`.
     """
     under_way = open_requests(settings, topology) if letters else set()
     found, others = [], Counter[str]()
     for one in letters:
-        if why := why_not_replayable(one, topology, under_way) or _why_not_again(one, force=force):
+        if (
+            why := why_not_replayable(one, topology, under_way)
+            or (EMITS_ONCE if exactly_once else "")
+            or _why_not_again(one, force=force)
+        ):
             others[why] += 1
         else:
             found.append(one)
@@ -129,6 +147,8 @@ def why_not_replayable(one: NumberedLetter, topology: str, under_way: set[bytes]
     letter = one.letter
     if one.key is None:
         return "kstorm 0.1 wrote the letter without a key"
+    if letter.roots and letter.topic.startswith(f"{topology}."):
+        return OF_A_TUPLE
     if letter.offset < 0 or letter.topic.startswith(f"{topology}."):
         return "it is not a message of a source topic"
     return why_incomplete(one) or ("its replay is in progress" if one.key in under_way else "")
@@ -143,9 +163,13 @@ def why_not_editable(
     """
     if exactly_once:
         return (
-            "with exactly-once processing, bolts give tuples up, and no spout can emit these. "
-            "Produce a message with the right value to the source topic, then discard the letter "
-            "with `kstorm dlq discard`"
+            OF_A_TUPLE
+            if one.letter.topic.startswith(f"{topology}.") or not by_kafka
+            else (
+                "with exactly-once processing, its spout emits no message again. Produce the "
+                f"message with the right value to {one.letter.topic!r}, then discard the letter "
+                f"with `kstorm dlq discard {one.number}`"
+            )
         )
     return (
         ""

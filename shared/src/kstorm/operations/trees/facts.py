@@ -6,6 +6,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from kstorm.kafka.finished_ranges import FinishedRange
+from kstorm.operations.trees.joined import TupleLetter
 
 
 class MessageId(NamedTuple):
@@ -75,3 +76,5 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
     """Finished ranges that include the message."""
     letters: Sequence[LetterFact] = ()
     """Dead letters of the message, in order."""
+    tuple_letters: Sequence[TupleLetter] = ()
+    """Dead letters of tuples that descend from the message, in order."""

@@ -83,6 +83,7 @@ class KafkaSource:
         # The offset from which each partition is read.
         self._assigned: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
+        self._ends: dict[Partition, int] = {}
         self._known: dict[str, Mapping[Partition, Broker]] = {}
         self._refreshes: dict[str, Future[Mapping[Partition, Broker]]] = {}
         self._offsets: dict[tuple[Partition, int], Future[int]] = {}
@@ -131,6 +132,7 @@ class KafkaSource:
         for asked in [asked for asked in self._offsets if asked[0] == partition]:
             del self._offsets[asked]
         self._searches.forget(partition)
+        self._ends.pop(partition, None)
         self._faults = [
             fault
             for fault in self._faults
@@ -174,6 +176,10 @@ class KafkaSource:
             )
         faults, self._faults = self._faults, []
         return faults
+
+    def ends_reached(self) -> Mapping[Partition, int]:
+        ends, self._ends = self._ends, {}
+        return ends
 
     def end_offset(self, partition: Partition) -> int | None:
         _, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
@@ -342,11 +348,16 @@ class KafkaSource:
 
     def _note(self, message: Message) -> None:
         """Handle an error at a position of the stream."""
-        error = message.error()
+        error, end = message.error(), message.offset()
         topic, number = message.topic(), message.partition()
         partition = (
             None if topic is None or number is None or number < 0 else Partition(topic, number)
         )
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:
+            # It comes after the last message, and its offset is after markers and aborted records.
+            if partition in self._assigned and end is not None and end >= 0:
+                self._ends[partition] = end
+            return
         if error is None or (partition in self._assigned and self._searches.begin(message)):
             return
         if partition is not None and error.code() in _OUT_OF_RANGE:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec import to_builtins
+
 from kstorm.core.engine import InputRecord, SpoutEngine, TaskTenure
 from kstorm.core.engine.effects import Transact
 from kstorm.core.ids import random_columns, random_ids
@@ -198,6 +200,9 @@ class SpoutDriver(Driver[SpoutEngine]):
             "deactivated_since": self._watch.deactivated_at,
             "control_problem": self._watch.problem,
             "unread": self._unread(),
+            "failing": [
+                to_builtins(failure) for spout in self._kafka_spouts for failure in spout.failing()
+            ],
         }
 
     def _oldest_unfinished(self) -> Iterable[tuple[str, str, float]]:

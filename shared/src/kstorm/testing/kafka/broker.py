@@ -64,6 +64,10 @@ class PartitionLog:
         self.records.append(record)
         self.end = record.position + 1
 
+    def append_unseen(self, count: int) -> None:
+        """Append `count` offsets that hold no record for any reader."""
+        self.end += count
+
     def append_undecodable(self, count: int) -> tuple[int, int]:
         """Append a batch of `count` records that no reader can decode."""
         batch = self.end, self.end + count

@@ -129,6 +129,10 @@ class FakeKafka:
         """
         return self._topics.log(topic, partition).append_undecodable(count)
 
+    def produce_unseen(self, topic: str, count: int = 1, partition: int = 0) -> None:
+        """Append `count` offsets that no reader sees: transaction markers and aborted records."""
+        self._topics.log(topic, partition).append_unseen(count)
+
     def expire(self, topic: str, before: int, partition: int = 0) -> None:
         """Delete the records before an offset, as retention does."""
         self._topics.log(topic, partition).expire(before)
