@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.runtime.service import scale
+from kstorm.runtime.base import pod_scale
 from tests.http_stub import HttpStub
 from tests.integration.certificates import Authority
 
@@ -43,7 +43,7 @@ class ScaleStub(HttpStub):
         (self._account / "namespace").write_text("words")
         (self._account / "token").write_text(TOKEN)
         (self._account / "ca.crt").write_bytes(self._authority.certificate.read_bytes())
-        monkeypatch.setattr(scale, "ACCOUNT", self._account)
+        monkeypatch.setattr(pod_scale, "ACCOUNT", self._account)
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT_HTTPS", str(self._server.server_port))
 

@@ -224,6 +224,28 @@ class SourceContract:
         offsets(log, 5)
         assert log.reader.end_offset(at(log, 0)) == 5
 
+    def test_the_end_is_reported_after_the_last_message(self, log: Log) -> None:
+        """The reader reports it each time, and forgets it with the assignment."""
+        log.write(0, 3)
+        log.reader.assign(at(log, 0), 1)
+        assert offsets(log, 2) == [1, 2]
+        assert at_last(partial(end_of, log)) == 3
+        assert log.reader.ends_reached() == {}
+        log.write(0, 1)
+        assert offsets(log, 1) == [3]
+        assert at_last(partial(end_of, log)) == 4
+        log.reader.assign(at(log, 0), 0)
+        assert offsets(log, 4) == [0, 1, 2, 3]
+        assert at_last(partial(end_of, log)) == 4
+        log.reader.unassign(at(log, 0))
+        assert end_of(log) is None
+
+
+def end_of(log: Log) -> int | None:
+    """Return the end that was reached."""
+    assert not log.reader.read(1)
+    return log.reader.ends_reached().get(at(log, 0))
+
 
 def at(log: Log, partition: int) -> Partition:
     """Return a partition of the topic."""

@@ -8,10 +8,10 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # its
 
 from kstorm.dev.topics import topic_names
 from kstorm.errors import BrokerError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.topics import create_topic
-from kstorm.runtime.service.settings import Settings
-from tests.bench.terms import PARTITIONS
+from tests.bench.run_parameters import PARTITIONS
 
 _TIMEOUT_SECS: Final = 30.0
 _LOOK_SECS: Final = 0.2

@@ -21,7 +21,7 @@ from tests.bench.feed import RateFeed, fill, sentences_at
 from tests.bench.figures import latencies_ms, quantile, steady_window, throughput, whole_window
 from tests.bench.output import Counts, Reader, Verdict
 from tests.bench.progress import Progress
-from tests.bench.terms import Terms
+from tests.bench.run_parameters import RunParameters
 from tests.bench.usage import Usage
 from tests.bench.waiting import Wait
 from tests.bench.workers import figures_of_workers
@@ -32,7 +32,7 @@ _BACKLOG_SECS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BenchRun:
     contestant: str
     sentences: int
     """The number of sentences that it was given."""
@@ -62,7 +62,7 @@ class Contest:
         self._filled: dict[int, str] = {}
         self._runs = 0
 
-    def run(self, contestant: Contestant, sentences: int, rate: float | None) -> Run:
+    def run(self, contestant: Contestant, sentences: int, rate: float | None) -> BenchRun:
         """Run a contestant once. `rate` is in sentences per second, None for as fast as possible.
 
         Raises `LocalError` if it exits or writes nothing, `BrokerError` if the broker fails.
@@ -75,7 +75,7 @@ class Contest:
         source = f"{name}-sentences" if rate is not None else self._preloaded(texts)
         directory = self._directory / f"{name}-{contestant.name}"
         directory.mkdir()
-        terms = Terms(self._kafka.bootstrap, source, f"{name}-counts", name, directory)
+        terms = RunParameters(self._kafka.bootstrap, source, f"{name}-counts", name, directory)
         before = self._broker.topics()
         if rate is not None:
             self._broker.create_source(source)
@@ -99,11 +99,11 @@ class Contest:
     def _measure(
         self,
         contestant: Contestant,
-        terms: Terms,
+        terms: RunParameters,
         texts: Sequence[str],
         rate: float | None,
         before: set[str],
-    ) -> Run:
+    ) -> BenchRun:
         """`before` are the topics that existed before. All others are the contestant's."""
         process = ManagedProcess(
             contestant.name,
@@ -151,7 +151,7 @@ class Contest:
             for title, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0)):
                 figures[title] = quantile(latencies, share)
         speed = throughput(reader.counts.stamps, truth.total() / whole)
-        return Run(contestant.name, len(texts), figures, correct, verdict, speed, latencies)
+        return BenchRun(contestant.name, len(texts), figures, correct, verdict, speed, latencies)
 
     def _until_counted(
         self,

@@ -25,7 +25,7 @@ class Contestant:
     command: tuple[str, ...]
     """The arguments of Python."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables in addition to its `Terms`."""
+    """Variables in addition to its `RunParameters`."""
     slowness: int = 1
     """It gets one sentence for this many that the others get, because more would take too long."""
 
@@ -47,7 +47,7 @@ class Contestant:
 
 
 CONTESTANTS: Final = (
-    Contestant(BASE, ("-m", "tests.bench.loop")),
+    Contestant(BASE, ("-m", "tests.bench.plain_loop")),
     Contestant("kstorm", ("-m", "tests.bench", "peer")),
     Contestant("kstorm-untracked", ("-m", "tests.bench", "peer"), {"KSTORM_ACKERS": "0"}),
     Contestant("kstorm-state", ("-m", "tests.bench", "peer"), {"KSTORM_STATE": "1"}),

@@ -8,7 +8,7 @@ from typing import Final
 from confluent_kafka import Producer
 
 from kstorm.errors import BrokerError
-from tests.bench.terms import PRODUCER
+from tests.bench.run_parameters import PRODUCER
 
 WARM_UP_SECS: Final = 10.0
 """A feed sends this long at its rate before its sentences are measured."""

@@ -19,7 +19,7 @@ _SHORTEST_SECS: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     begin: float
     end: float
     share: float
@@ -31,7 +31,7 @@ class Window:
         return max(_SHORTEST_SECS, self.end - self.begin)
 
 
-def steady_window(stamps_ms: Sequence[int]) -> Window:
+def steady_window(stamps_ms: Sequence[int]) -> TimeWindow:
     """Return the window from 25 % to 95 % of the output: without start-up, first quarter and tail.
 
     `stamps_ms` are the records' timestamps in ms since 1970, in any order. Raises `ValueError`
@@ -44,15 +44,15 @@ def steady_window(stamps_ms: Sequence[int]) -> Window:
         float(stamps[min(len(stamps) - 1, int(share * len(stamps)))]) / 1000
         for share in (_FROM, _TO)
     )
-    return Window(begin, end, _TO - _FROM)
+    return TimeWindow(begin, end, _TO - _FROM)
 
 
-def whole_window(stamps_ms: Sequence[int], begin: float) -> Window:
+def whole_window(stamps_ms: Sequence[int], begin: float) -> TimeWindow:
     """Return the window from `begin` to the last record. `stamps_ms` is as for `steady_window`.
 
     Raises `ValueError` without any.
     """
-    return Window(begin, max(stamps_ms) / 1000, 1.0)
+    return TimeWindow(begin, max(stamps_ms) / 1000, 1.0)
 
 
 def throughput(stamps_ms: Sequence[int], words_a_record: float = 1.0) -> list[float]:

@@ -10,11 +10,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
-from kstorm.core.engine import AckerEngine, BoltEngine, Effect, Engine, Record, SpoutEngine, Unit
-from kstorm.core.engine.effects import Commit, Open, Ready, Run, Send
+from kstorm.core.engine import (
+    AckerEngine,
+    BoltEngine,
+    Effect,
+    Engine,
+    InputRecord,
+    SpoutEngine,
+    Unit,
+)
+from kstorm.core.engine.effects import CommitOffsets, Open, RunUserCode, Send, StartDelivery
 from kstorm.core.ids import columns_of, random_columns, random_ids
 from kstorm.core.ledger import Ledger
-from kstorm.core.outgoing import Outgoing
+from kstorm.core.outgoing import OutgoingRecord
 from kstorm.core.spout_task import SpoutTask
 from kstorm.topology import (
     BasicBolt,
@@ -91,7 +99,7 @@ class SwallowOneByOne(Swallow):
 
 
 @dataclass
-class Work:
+class StageWork:
     """The work done, by stage."""
 
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -111,7 +119,7 @@ class InProcess:
         next_id: Callable[[], int] | None = None,
     ) -> None:
         self.topology = topology = _topology(tasks, batches, ackers)
-        self.work = Work()
+        self.work = StageWork()
         self._now = 0.0
         ids = (
             (random_ids(), random_columns()) if next_id is None else (next_id, columns_of(next_id))
@@ -159,27 +167,27 @@ class InProcess:
 class _Stage:
     """The driver of one component's engine. Records are in memory, and arrive at `confirm`."""
 
-    def __init__(self, name: str, engine: Engine[Any], tasks: int, work: Work) -> None:
+    def __init__(self, name: str, engine: Engine[Any], tasks: int, work: StageWork) -> None:
         self.name, self.engine, self._work = name, engine, work
         self._sends: list[Send] = []
         self._offsets = [0] * tasks
-        self._polled: dict[int, list[Record]] = {}
+        self._polled: dict[int, list[InputRecord]] = {}
         self._carry_out(engine.assigned(dict.fromkeys(range(tasks), 0), 0.0), 0.0)
 
-    def take(self, sent: Outgoing) -> None:
+    def take(self, sent: OutgoingRecord) -> None:
         """Add a record to the next poll."""
         offset = self._offsets[sent.partition]
         self._offsets[sent.partition] = offset + 1
-        self._polled.setdefault(sent.partition, []).append(Record(offset, sent.value))
+        self._polled.setdefault(sent.partition, []).append(InputRecord(offset, sent.value))
 
     def poll(self, now: float) -> None:
         """Process the added records."""
         if self._polled:
-            item = [(self.engine.slots[task], records) for task, records in self._polled.items()]
+            item = [(self.engine.tenures[task], records) for task, records in self._polled.items()]
             self._polled = {}
             self.timed(lambda: self.engine.polled(item, Unit(), now), now)
 
-    def confirm(self, now: float) -> Iterable[Outgoing]:
+    def confirm(self, now: float) -> Iterable[OutgoingRecord]:
         """Confirm all sent records to the engine, and return them."""
         if not self._sends:
             return ()
@@ -206,14 +214,14 @@ class _Stage:
                 kind = type(effect)
                 if kind is Send:
                     self._send(effect)
-                elif kind is Run:
+                elif kind is RunUserCode:
                     for _ in effect.steps:
                         pass
                     follows += self.engine.ran(effect, now)
                 elif kind is Open:
                     follows += self.engine.opened(effect.task, (), now)
                 else:
-                    assert kind in (Ready, Commit), (
+                    assert kind in (StartDelivery, CommitOffsets), (
                         f"{effect}: no bolt has state, and each run ends its trees"
                     )
             effects = follows

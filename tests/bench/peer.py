@@ -14,9 +14,9 @@ from typing import Final
 from kstorm.dev.endpoints import open_endpoints
 from kstorm.dev.local_processes import LocalProcesses
 from kstorm.dev.topics import cleaned_up
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import ensure_topics
-from kstorm.runtime.service.settings import Settings
-from tests.bench.terms import from_environment
+from tests.bench.run_parameters import from_environment
 from tests.bench.workers import WORKERS
 
 TOPOLOGY: Final = "KSTORM_BENCH_TOPOLOGY"

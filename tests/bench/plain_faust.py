@@ -11,12 +11,12 @@ from typing import Any
 import faust
 
 from kstorm.dev.command_exit import run_command
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import create_topic
-from kstorm.runtime.service.settings import Settings
-from tests.bench.terms import PARTITIONS, PRODUCER, Terms, from_environment
+from tests.bench.run_parameters import PARTITIONS, PRODUCER, RunParameters, from_environment
 
 
-def make_app(terms: Terms) -> faust.App:
+def make_app(terms: RunParameters) -> faust.App:
     app = faust.App(
         terms.run,
         broker=f"kafka://{terms.bootstrap}",
@@ -59,12 +59,12 @@ def make_app(terms: Terms) -> faust.App:
     return app
 
 
-def words_topic(terms: Terms) -> str:
+def words_topic(terms: RunParameters) -> str:
     """The topic between the agents."""
     return f"{terms.run}-words"
 
 
-def run_faust(terms: Terms) -> int:
+def run_faust(terms: RunParameters) -> int:
     """Run a worker until SIGTERM, which raises `SystemExit`.
 
     Raises `BrokerError` if the words topic cannot be created.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kstorm.errors import ConfigError
-from tests.bench.contest import Run
+from tests.bench.contest import BenchRun
 from tests.bench.figures import BIN_SECS
 from tests.bench.report import Summary, summarize
 
@@ -29,7 +29,7 @@ def check_installed() -> None:
         raise ConfigError("--plot needs matplotlib, which is not installed: install kstorm[bench]")
 
 
-def plot(runs: Sequence[Run], path: Path) -> None:
+def plot(runs: Sequence[BenchRun], path: Path) -> None:
     """Write a PNG. Raises `ConfigError` if it cannot be written."""
     # Imported here, because matplotlib is optional.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -62,7 +62,7 @@ def plot(runs: Sequence[Run], path: Path) -> None:
         raise ConfigError(f"--plot {path}: {error.strerror}") from None
 
 
-def _plot_throughput(axes: "Axes", runs: Sequence[Run], colours: dict[str, str]) -> None:
+def _plot_throughput(axes: "Axes", runs: Sequence[BenchRun], colours: dict[str, str]) -> None:
     labelled: set[str] = set()
     for run in runs:
         times = [BIN_SECS * number for number in range(len(run.throughput))]
@@ -85,7 +85,7 @@ def _plot_throughput(axes: "Axes", runs: Sequence[Run], colours: dict[str, str])
     axes.legend()
 
 
-def _plot_latency(axes: "Axes", runs: Sequence[Run], colours: dict[str, str]) -> None:
+def _plot_latency(axes: "Axes", runs: Sequence[BenchRun], colours: dict[str, str]) -> None:
     labelled: set[str] = set()
     for run in runs:
         if not run.latencies_ms:
@@ -109,7 +109,7 @@ def _plot_latency(axes: "Axes", runs: Sequence[Run], colours: dict[str, str]) ->
     axes.legend()
 
 
-def _plot_cpu(axes: "Axes", runs: Sequence[Run]) -> None:
+def _plot_cpu(axes: "Axes", runs: Sequence[BenchRun]) -> None:
     summary = summarize(runs)
     # Use the whole run if known. In the steady window, a contestant that splits far ahead of its
     # counting would look too good.

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kstorm.dev.jars import KAFKA_VERSION
-from tests.bench.contest import Run
+from tests.bench.contest import BenchRun
 from tests.bench.figures import spread
 
 _TITLES: Final = {
@@ -41,7 +41,7 @@ Summary = dict[str, dict[str, dict[str, float]]]
 """`min`, `median` and `max` by contestant and figure. `<name>_ratio` is the ratio to the base."""
 
 
-def summarize(runs: Sequence[Run]) -> Summary:
+def summarize(runs: Sequence[BenchRun]) -> Summary:
     """Summarize the runs of each contestant in order of appearance. Unknown figures are omitted."""
     summary: Summary = {}
     for name in dict.fromkeys(run.contestant for run in runs):
@@ -61,7 +61,7 @@ def summarize(runs: Sequence[Run]) -> Summary:
     return summary
 
 
-def to_json(runs: Sequence[Run], rounds: int, rate: float | None) -> dict[str, Any]:
+def to_json(runs: Sequence[BenchRun], rounds: int, rate: float | None) -> dict[str, Any]:
     """Return the report's content. `rate` is in sentences per second, None for unlimited."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -95,7 +95,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def faults(runs: Sequence[Run]) -> list[str]:
+def faults(runs: Sequence[BenchRun]) -> list[str]:
     """Return a sentence for each run with wrong counts."""
     return [
         f"{run.contestant}, run {number}: {run.verdict.short:,} words are counted short,"
@@ -105,7 +105,7 @@ def faults(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def outcome_line(run: Run) -> str:
+def outcome_line(run: BenchRun) -> str:
     parts = [
         f"{title} {_shown(value)}"
         for name, title in _TITLES.items()
@@ -114,7 +114,7 @@ def outcome_line(run: Run) -> str:
     return f"{run.contestant}: {' · '.join(parts)} · {_correctness(run)}"
 
 
-def print_table(runs: Sequence[Run], console: Console) -> None:
+def print_table(runs: Sequence[BenchRun], console: Console) -> None:
     """Print each contestant's figures, and after × their ratios to the base's."""
     # The table fits into 80 columns.
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -141,14 +141,14 @@ def print_table(runs: Sequence[Run], console: Console) -> None:
     console.print(table, highlight=False)
 
 
-def _correctness_of_all(runs: Sequence[Run]) -> str:
+def _correctness_of_all(runs: Sequence[BenchRun]) -> str:
     wrong = sum(run.correct is False for run in runs)
     slow = sum(run.correct is None for run in runs)
     says = [f"{wrong} WRONG"] * bool(wrong) + [f"{slow} too slow"] * bool(slow)
     return ", ".join(says) or "all correct"
 
 
-def _correctness(run: Run) -> str:
+def _correctness(run: BenchRun) -> str:
     if run.correct is None:
         return "the rate was too much for it"
     return ("correct" if run.correct else "WRONG") + (
@@ -156,7 +156,7 @@ def _correctness(run: Run) -> str:
     )
 
 
-def _run_json(run: Run) -> dict[str, Any]:
+def _run_json(run: BenchRun) -> dict[str, Any]:
     return {
         "contestant": run.contestant,
         "sentences": run.sentences,

@@ -7,7 +7,7 @@ and ratios are to the mean of these two runs.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.bench.contest import Run
+from tests.bench.contest import BenchRun
 from tests.bench.contestants import Contestant, base_of
 
 
@@ -24,7 +24,7 @@ def schedule(contestants: Sequence[Contestant], rounds: int) -> list[Contestant]
     return [*(each for other in others * rounds for each in (*base, other)), *base]
 
 
-def with_ratios(runs: Sequence[Run]) -> list[Run]:
+def with_ratios(runs: Sequence[BenchRun]) -> list[BenchRun]:
     """Return the runs with ratios for each that is between two runs of the base.
 
     Only figures that all three have get a ratio.
@@ -37,7 +37,7 @@ def with_ratios(runs: Sequence[Run]) -> list[Run]:
     return found
 
 
-def _ratios(before: Run, run: Run, after: Run) -> dict[str, float]:
+def _ratios(before: BenchRun, run: BenchRun, after: BenchRun) -> dict[str, float]:
     ratios: dict[str, float] = {}
     for name, figure in run.figures.items():
         around = [base.figures.get(name) for base in (before, after)]

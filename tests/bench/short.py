@@ -11,7 +11,7 @@ from rich.console import Console
 from kstorm.dev.paths import run_directory
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import ConfigError
-from tests.bench.contest import Contest, Run
+from tests.bench.contest import BenchRun, Contest
 from tests.bench.contestants import BASE, Contestant, choose
 from tests.bench.options import BenchOptions
 from tests.bench.plot import check_installed, plot
@@ -36,7 +36,7 @@ def run_short(options: BenchOptions) -> int:
     progress = Progress(console)
     directory = run_directory()
     progress.say(f"logs of this run: {directory}")
-    runs: list[Run] = []
+    runs: list[BenchRun] = []
     try:
         progress.status("starting Kafka")
         with EmbeddedKafka(directory, heap=_HEAP) as kafka:
@@ -57,7 +57,7 @@ def run_short(options: BenchOptions) -> int:
     return _finish(options, with_ratios(runs), console)
 
 
-def _finish(options: BenchOptions, runs: list[Run], console: Console) -> int:
+def _finish(options: BenchOptions, runs: list[BenchRun], console: Console) -> int:
     console.print()
     print_table(runs, console)
     if options.report is not None:

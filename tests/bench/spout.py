@@ -18,15 +18,15 @@ from kstorm.dev.endpoints import Endpoints, open_endpoints
 from kstorm.dev.local_processes import LocalProcesses
 from kstorm.dev.paths import run_directory
 from kstorm.errors import LocalError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import ensure_topics
-from kstorm.runtime.service.settings import Settings
 from tests.bench.broker import Broker
 from tests.bench.feed import BenchProducer
 from tests.bench.figures import spread
 from tests.bench.progress import Progress
 from tests.bench.report import machine
+from tests.bench.run_parameters import PARTITIONS
 from tests.bench.spout_topology import ACKERS, MESSAGES, NAME, REFERENCE, TOPIC, build
-from tests.bench.terms import PARTITIONS
 
 MESSAGE_BYTES: Final = 60
 GOAL_US: Final = 12.0

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.exact.state import UndoableState
-from kstorm.core.exact.task import ExactBoltTask
+from kstorm.core.exactly_once.task import ExactBoltTask
+from kstorm.core.exactly_once.undoable_state import UndoableState
 from kstorm.core.ids import random_columns, random_ids
 from kstorm.core.outbox import Outbox
 from kstorm.core.wire import VERSION, TupleFrame

@@ -23,12 +23,12 @@ from kstorm.dev.endpoints import Endpoints, open_endpoints
 from kstorm.dev.local_processes import LocalProcesses
 from kstorm.dev.paths import run_directory
 from kstorm.errors import LocalError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import ensure_topics
-from kstorm.runtime.service.settings import Settings
 from tests.bench.broker import Broker
 from tests.bench.corpus import texts
 from tests.bench.feed import BenchProducer
-from tests.bench.forgetful import NAME, REFERENCE, SINK, SOURCE, build
+from tests.bench.forgetful_topology import NAME, REFERENCE, SINK, SOURCE, build
 from tests.bench.progress import Progress
 from tests.bench.report import machine
 

@@ -20,10 +20,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from kstorm.core.exact import UndoableState
-from kstorm.core.recovery import Copy
+from kstorm.core.exactly_once import UndoableState
+from kstorm.core.recovery import LocalCopy
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import make_app
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.store.faust_store import FaustStore
 from kstorm.testing import FeederSpout
 from kstorm.topology import (
@@ -35,7 +35,7 @@ from kstorm.topology import (
     TupleBatch,
 )
 from kstorm.trident import Sessions, Sum, Window
-from kstorm.trident.making import aggregating
+from kstorm.trident.step_factories import aggregate_step
 from kstorm.trident.windows import window_bolt
 from kstorm.windows import Duration, TupleWindow, WindowedBolt
 from kstorm.windows.executor import WindowedBoltExecutor
@@ -54,7 +54,7 @@ Row = list[Any]
 Point = dict[str, float]
 
 
-class Moving(WindowedBolt):
+class SlidingSum(WindowedBolt):
     """A sliding window's sum from new and expired tuples (Storm's `SlidingWindowSumBolt`)."""
 
     sum = 0
@@ -69,7 +69,7 @@ class Moving(WindowedBolt):
         self.collector.emit([self.sum])
 
 
-class Driven:
+class DrivenBolt:
     """Drives a windowed bolt with its state on disk, and counts its output."""
 
     def __init__(self, bolt: WindowedBolt, folder: Path) -> None:
@@ -129,7 +129,7 @@ class Driven:
         """Write changes to disk."""
         with self._using("written"):
             changes = self._state.take_changes()
-            self._store.write(0, changes, Copy(b"t", self._frames, 0.0))
+            self._store.write(0, changes, LocalCopy(b"t", self._frames, 0.0))
             self._state.stored()
 
     @contextmanager
@@ -139,7 +139,7 @@ class Driven:
         self.used[name] += time.process_time() - began
 
 
-def feed(driven: Driven, keys: int, first: int, tuples: int) -> None:
+def feed(driven: DrivenBolt, keys: int, first: int, tuples: int) -> None:
     """Feed one tuple per millisecond, keys in turn. Advance the watermark once per second."""
     for begin in range(first, first + tuples, _FRAME):
         driven.take(
@@ -157,13 +157,13 @@ def _event_time(window: Any) -> Any:
 
 
 def _sums(window: Window) -> WindowedBolt:
-    step = aggregating(Sum(), Fields("key"), Fields("n"), Fields("sum"), FIELDS)[1]
+    step = aggregate_step(Sum(), Fields("key"), Fields("n"), Fields("sum"), FIELDS)[1]
     return window_bolt(_event_time(window), step, Fields("key", "sum"))
 
 
 def _measure(bolt: WindowedBolt, keys: int, before: int, folder: Path) -> Point:
     """Return the cost per tuple after `before` tuples, and the memory of all."""
-    driven, process = Driven(bolt, folder), psutil.Process()
+    driven, process = DrivenBolt(bolt, folder), psutil.Process()
     start = process.memory_info().rss
     feed(driven, keys, 0, before)
     shown, began = driven.emitted, time.process_time()
@@ -181,7 +181,7 @@ def _measure(bolt: WindowedBolt, keys: int, before: int, folder: Path) -> Point:
 
 def tuples(length: int, folder: Path) -> Point:
     """A window of tuples that is `length` slides long."""
-    window = Moving().with_window(Duration(length * _SLIDE), Duration(_SLIDE))
+    window = SlidingSum().with_window(Duration(length * _SLIDE), Duration(_SLIDE))
     return _measure(_event_time(window), 1000, length * _SLIDE, folder)
 
 
@@ -199,7 +199,7 @@ def sessions(open: int, folder: Path) -> Point:
 def closing(open: int, folder: Path, windows: int = 1) -> Point:
     """Sums of `open` keys in one window that ends, or in several that overlap and end in turn."""
     window = Window(Duration(2 * open), Duration(2 * open // windows))
-    driven, process = Driven(_sums(window), folder), psutil.Process()
+    driven, process = DrivenBolt(_sums(window), folder), psutil.Process()
     start = process.memory_info().rss
     began = time.process_time()
     feed(driven, open, 1, open)

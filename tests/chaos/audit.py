@@ -22,9 +22,9 @@ from tests.chaos.findings import (
     ChaosFindings,
     Duplicate,
     Letter,
-    Lost,
+    LostMessage,
     OffsetSeen,
-    Parted,
+    PartlyFailed,
     Record,
     RecordPlace,
 )
@@ -50,7 +50,7 @@ def audit(
     letters: Iterable[Letter],
     *,
     poison: Collection[RecordPlace] = (),
-    parted: Mapping[RecordPlace, Parted] | None = None,
+    parted: Mapping[RecordPlace, PartlyFailed] | None = None,
     last: Collection[str] = (),
     offsets: Iterable[OffsetSeen] = (),
     ends: Mapping[int, int] | None = None,
@@ -97,7 +97,7 @@ def audit(
                 found.spans.append((record.timestamp, at))
             else:
                 found.lost.append(
-                    Lost(
+                    LostMessage(
                         record.place,
                         messages.ids[number],
                         record.timestamp,

@@ -7,7 +7,14 @@ from itertools import chain
 from operator import itemgetter
 from typing import Protocol
 
-from tests.chaos.findings import ChaosFindings, Letter, OffsetSeen, Parted, Record, RecordPlace
+from tests.chaos.findings import (
+    ChaosFindings,
+    Letter,
+    OffsetSeen,
+    PartlyFailed,
+    Record,
+    RecordPlace,
+)
 
 
 class Identified(Protocol):
@@ -26,7 +33,7 @@ def check_letters(
     source: Sequence[Record],
     letters: Iterable[Letter],
     poison: Collection[RecordPlace],
-    parted: Mapping[RecordPlace, Parted],
+    parted: Mapping[RecordPlace, PartlyFailed],
 ) -> None:
     """Check dead letters of single tuples.
 

@@ -7,40 +7,40 @@ from pathlib import Path
 from typing import Final
 
 from kstorm.dev.local_processes import Worker
-from tests.chaos.faults import Fault, Hold, Steps
-from tests.chaos.stage import Stage
+from tests.chaos.faults import Fault, HoldFor, Steps
+from tests.chaos.testbed import Testbed
 
 _FULL_SECS: Final = 6.0
 _OLDER_SECS: Final = 8.0
 _BLOCK: Final = bytes(64 * 1024)
 
 
-def fill(stage: Stage, rng: random.Random) -> Steps:
+def fill(stage: Testbed, rng: random.Random) -> Steps:
     """Fill the disk while the process works, and keep it full while the process restarts."""
     worker = stage.small_disk
     assert worker is not None
     filler = stage.data_of(worker) / "filler"
     try:
         _fill(filler)
-        yield Hold(_FULL_SECS)
+        yield HoldFor(_FULL_SECS)
         worker.process.kill()
-        yield Hold(_FULL_SECS)
+        yield HoldFor(_FULL_SECS)
     finally:
         filler.unlink(missing_ok=True)
 
 
-def lose(stage: Stage, rng: random.Random) -> Steps:
+def lose(stage: Testbed, rng: random.Random) -> Steps:
     """Delete the directory before the process restarts."""
     worker = stage.pick(rng.choice(stage.subject.stateful), rng)
     _die(worker)
     try:
-        yield Hold(0)
+        yield HoldFor(0)
         _empty(stage.data_of(worker))
     finally:
         worker.process.start()
 
 
-def go_back(stage: Stage, rng: random.Random) -> Steps:
+def go_back(stage: Testbed, rng: random.Random) -> Steps:
     """Restart the process with an earlier copy of its directory."""
     worker = stage.pick(rng.choice(stage.subject.stateful), rng)
     data, older = stage.data_of(worker), stage.directory / "older-life"
@@ -50,7 +50,7 @@ def go_back(stage: Stage, rng: random.Random) -> Steps:
         shutil.copytree(data, older)
     finally:
         worker.process.start()
-    yield Hold(_OLDER_SECS)
+    yield HoldFor(_OLDER_SECS)
     _die(worker)
     try:
         _empty(data)

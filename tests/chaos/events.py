@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from tests.chaos.feed import VOCABULARY, Posted
+from tests.chaos.feed import VOCABULARY, PostedMessage
 from tests.chaos.topology import PARTITIONS
 
 EPOCH_MS: Final = 1_700_000_000_000
@@ -48,7 +48,7 @@ def bad_event(id: str, text: str) -> str:
     return _text(Event(id, EPOCH_MS - _BEFORE_ALL_MS, id, "left", text))
 
 
-def last_events(number: int, rate: float) -> list[Posted]:
+def last_events(number: int, rate: float) -> list[PostedMessage]:
     """Return messages of the far future, to be written when `number` others are finished.
 
     They advance time past the end of all windows of the others. There are so many that every task
@@ -59,7 +59,9 @@ def last_events(number: int, rate: float) -> list[Posted]:
         Event(f"last{place}", at, f"last{place}", _SIDES[place // PARTITIONS % 2], "")
         for place in range(_LAST_PER_PARTITION * PARTITIONS)
     ]
-    return [Posted(each.id, _text(each), place % PARTITIONS) for place, each in enumerate(last)]
+    return [
+        PostedMessage(each.id, _text(each), place % PARTITIONS) for place, each in enumerate(last)
+    ]
 
 
 def _text(event: Event) -> str:

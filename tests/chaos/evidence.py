@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.chaos.findings import Letter, OffsetSeen, Parted, Record, RecordPlace
+from tests.chaos.findings import Letter, OffsetSeen, PartlyFailed, Record, RecordPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Evidence:
     letters: Sequence[Letter] = ()
     poison: Collection[RecordPlace] = ()
     """Places that dead letters must name."""
-    parted: Mapping[RecordPlace, Parted] = field(default_factory=dict)
+    parted: Mapping[RecordPlace, PartlyFailed] = field(default_factory=dict)
     """Messages that end in the dead letters in part, by place."""
     last: Collection[str] = ()
     """Ids of the messages that were written when all others were finished."""

@@ -9,19 +9,19 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.chaos.stage import Stage
-from tests.chaos.subject import Subject
+from tests.chaos.testbed import Testbed
+from tests.chaos.tested_topology import TestedTopology
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HoldFor:
     """Keep everything as it is for `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Until:
+class HoldUntil:
     """Keep everything as it is until `done()`. The run fails after `within` seconds."""
 
     done: Callable[[], bool]
@@ -29,8 +29,8 @@ class Until:
     within: float = 120.0
 
 
-Steps = Iterator[Hold | Until]
-Deed = Callable[[Stage, random.Random], Steps]
+Steps = Iterator[HoldFor | HoldUntil]
+Deed = Callable[[Testbed, random.Random], Steps]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Fault:
     """A description in plain words."""
     deed: Deed
     """Something is broken from its first yield on."""
-    impossible: Callable[[Stage], str] = lambda stage: ""
+    impossible: Callable[[Testbed], str] = lambda stage: ""
     """Return the reason why the fault is impossible here, or empty."""
-    fits: Callable[[Subject], bool] = lambda subject: True
+    fits: Callable[[TestedTopology], bool] = lambda subject: True
     """Return True if a topology has what the fault breaks."""
 
 

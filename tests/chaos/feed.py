@@ -17,7 +17,7 @@ _TICK_SECS: Final = 0.02
 _FLUSH_SECS: Final = 120.0
 
 
-class Posted(NamedTuple):
+class PostedMessage(NamedTuple):
     """A message and its target partition."""
 
     id: str
@@ -30,14 +30,14 @@ def message(number: int, rate: float = 0.0) -> str:
     return f"m{number} {' '.join(random.Random(number).choices(VOCABULARY, k=_WORDS))}"
 
 
-def last_messages(number: int = 0, rate: float = 0.0) -> list[Posted]:
+def last_messages(number: int = 0, rate: float = 0.0) -> list[PostedMessage]:
     """Return messages with each word once, to be produced when all others are finished.
 
     They produce the last counts.
     """
     groups = [VOCABULARY[first : first + 10] for first in range(0, len(VOCABULARY), 10)]
     return [
-        Posted(f"last{place}", f"last{place} {' '.join(words)}", place % PARTITIONS)
+        PostedMessage(f"last{place}", f"last{place} {' '.join(words)}", place % PARTITIONS)
         for place, words in enumerate(groups)
     ]
 

@@ -35,7 +35,7 @@ class Letter(NamedTuple):
     """The message that its tuple belongs to, if known."""
 
 
-class Parted(NamedTuple):
+class PartlyFailed(NamedTuple):
     """Expected outcome of a message of which only some tuples end in the dead letters."""
 
     never: frozenset[str]
@@ -55,7 +55,7 @@ class OffsetSeen(NamedTuple):
     """With exactly-once processing, the position of the spout's group in Kafka, read afterwards."""
 
 
-class Lost(NamedTuple):
+class LostMessage(NamedTuple):
     """A message with missing outputs."""
 
     place: RecordPlace
@@ -82,7 +82,7 @@ class ChaosFindings:
     """Arrival time and time of the last output of each processed message, in ms since 1970."""
     outputs: int = 0
     """Records in the sink topics."""
-    lost: list[Lost] = field(default_factory=list)
+    lost: list[LostMessage] = field(default_factory=list)
     duplicates: list[Duplicate] = field(default_factory=list)
     corrupted: list[Record] = field(default_factory=list)
     letters: int = 0

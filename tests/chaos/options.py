@@ -15,7 +15,7 @@ from tests.chaos.faults import Fault
 from tests.chaos.outages import OUTAGES
 from tests.chaos.poison import POISONS
 from tests.chaos.processes import KILLS, PROCESS_FAULTS
-from tests.chaos.subject import ALL_STREAMS, SUBJECTS, WORD_COUNT, Subject
+from tests.chaos.tested_topology import ALL_STREAMS, SUBJECTS, WORD_COUNT, TestedTopology
 
 FAULTS: Final = [*PROCESS_FAULTS, *OUTAGES, *DISK_FAULTS, *POISONS]
 _MINUTES: Final = 10.0
@@ -50,7 +50,7 @@ class ChaosOptions:
     """Name of the topology under test."""
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> TestedTopology:
         return SUBJECTS[self.topology]
 
     @property
@@ -113,12 +113,12 @@ def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
     )
 
 
-def faults_of(subject: Subject) -> list[Fault]:
+def faults_of(subject: TestedTopology) -> list[Fault]:
     """Return the faults that fit a topology."""
     return [fault for fault in FAULTS if fault.fits(subject)]
 
 
-def _drawn(given: argparse.Namespace, subject: Subject) -> tuple[Fault, ...]:
+def _drawn(given: argparse.Namespace, subject: TestedTopology) -> tuple[Fault, ...]:
     fitting = faults_of(subject)
     if given.faults:
         return _named(given.faults, fitting)

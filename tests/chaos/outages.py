@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from tests.chaos.faults import Fault, Hold, Steps
+from tests.chaos.faults import Fault, HoldFor, Steps
 from tests.chaos.proxy import Proxy
-from tests.chaos.stage import Stage
+from tests.chaos.testbed import Testbed
 
 OUTAGE_SECS: Final = 60.0
 BROKER_AWAY_SECS: Final = 300.0
@@ -16,47 +16,47 @@ SLOW_SECS: Final = 20.0
 DELAY_SECS: Final = 0.3
 
 
-def restart_broker(stage: Stage, rng: random.Random) -> Steps:
+def restart_broker(stage: Testbed, rng: random.Random) -> Steps:
     """Stop a broker with SIGTERM, and start it again."""
     broker = stage.kafka.pick(rng)
     return _outage(broker.stop, 0, broker.start)
 
 
-def kill_broker(stage: Stage, rng: random.Random) -> Steps:
+def kill_broker(stage: Testbed, rng: random.Random) -> Steps:
     """Kill a broker with SIGKILL, and start it again."""
     broker = stage.kafka.pick(rng)
     return _outage(broker.kill, 0, broker.start)
 
 
-def lose_broker(stage: Stage, rng: random.Random) -> Steps:
+def lose_broker(stage: Testbed, rng: random.Random) -> Steps:
     """Take a broker down for longer than any timeout. With three, one can be spared."""
     broker = stage.kafka.pick_one_to_lose(rng)
     return _outage(broker.kill, BROKER_AWAY_SECS, broker.start)
 
 
-def restart_zookeeper(stage: Stage, rng: random.Random) -> Steps:
+def restart_zookeeper(stage: Testbed, rng: random.Random) -> Steps:
     """Restart ZooKeeper before sessions expire."""
     return _outage(stage.zookeeper.stop, 0, stage.zookeeper.start)
 
 
-def lose_zookeeper(stage: Stage, rng: random.Random) -> Steps:
+def lose_zookeeper(stage: Testbed, rng: random.Random) -> Steps:
     """Take ZooKeeper down for much longer than any session."""
     return _outage(stage.zookeeper.kill, OUTAGE_SECS, stage.zookeeper.start)
 
 
-def cut(stage: Stage, rng: random.Random) -> Steps:
+def cut(stage: Testbed, rng: random.Random) -> Steps:
     """Block all traffic between a process and the broker."""
     proxy = _one_of(stage.proxies, rng)
     return _outage(proxy.cut, CUT_SECS, proxy.heal)
 
 
-def slow(stage: Stage, rng: random.Random) -> Steps:
+def slow(stage: Testbed, rng: random.Random) -> Steps:
     """Delay all traffic between a process and the broker."""
     proxy = _one_of(stage.proxies, rng)
     return _outage(partial(proxy.slow, DELAY_SECS), SLOW_SECS, proxy.heal)
 
 
-def _no_way_around(stage: Stage) -> str:
+def _no_way_around(stage: Testbed) -> str:
     return "" if stage.proxies else "processes reach three brokers without a proxy"
 
 
@@ -93,7 +93,7 @@ def _outage(begin: Callable[[], None], seconds: float, end: Callable[[], object]
     """Keep something down or degraded for `seconds`."""
     begin()
     try:
-        yield Hold(seconds)
+        yield HoldFor(seconds)
     finally:
         end()
 

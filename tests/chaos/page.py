@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kstorm.topology.config import GUARANTEES
-from tests.chaos.subject import ALL_STREAMS, WORD_COUNT
+from tests.chaos.tested_topology import ALL_STREAMS, WORD_COUNT
 
 _INTRODUCTION: Final = """\
 # Faults on real servers

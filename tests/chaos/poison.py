@@ -4,55 +4,55 @@ import random
 from typing import Final
 
 from kstorm.errors import KstormError, TupleTooLargeError
-from tests.chaos.faults import Fault, Hold, Steps, Until
+from tests.chaos.faults import Fault, HoldFor, HoldUntil, Steps
 from tests.chaos.feed import VOCABULARY
-from tests.chaos.stage import Stage
+from tests.chaos.testbed import Testbed
 from tests.chaos.topology import LARGE, LARGE_BYTES, PARTITIONS, RAISE, RETRIES, SOURCE
 
 _NO_FRAME: Final = b"\xc1 this is no frame"
 _NO_TEXT: Final = b"\xff\xfe this is no UTF-8"
 
 
-def post_no_frame(stage: Stage, rng: random.Random) -> Steps:
+def post_no_frame(stage: Testbed, rng: random.Random) -> Steps:
     """Post an invalid frame on each kind of internal topic."""
     topology = stage.processes.topology
     topics = [topology.bolt_topic(bolt) for bolt in stage.subject.framed]
     for topic in (*topics, topology.acker_topic, topology.completions_topic("messages")):
         stage.post_poison(topic, _NO_FRAME, rng.randrange(topology.topics()[topic]))
-    yield Hold(0)
+    yield HoldFor(0)
 
 
-def post_no_text(stage: Stage, rng: random.Random) -> Steps:
+def post_no_text(stage: Testbed, rng: random.Random) -> Steps:
     """Post a source record that the spout's scheme cannot decode."""
     stage.post_poison(SOURCE, _NO_TEXT, rng.randrange(PARTITIONS))
-    yield Hold(0)
+    yield HoldFor(0)
 
 
-def post_raising(stage: Stage, rng: random.Random) -> Steps:
+def post_raising(stage: Testbed, rng: random.Random) -> Steps:
     """Post a message on which a bolt raises whenever it is replayed or retried."""
     stage.post_parted(
         SOURCE, _around(RAISE, stage, rng), rng.randrange(PARTITIONS), stage.subject.raising
     )
-    yield Hold(0)
+    yield HoldFor(0)
 
 
-def post_large(stage: Stage, rng: random.Random) -> Steps:
+def post_large(stage: Testbed, rng: random.Random) -> Steps:
     """Post a message for which a bolt emits a value that is too large. Its process reports it."""
     parted = stage.subject.large
     assert parted is not None
     stage.post_parted(SOURCE, _around(LARGE, stage, rng), rng.randrange(PARTITIONS), parted)
-    yield Until(
+    yield HoldUntil(
         lambda: _says(stage, "split", TupleTooLargeError), "the error about the size is shown", 60
     )
 
 
-def _around(word: str, stage: Stage, rng: random.Random) -> bytes:
+def _around(word: str, stage: Testbed, rng: random.Random) -> bytes:
     """Return a message with a bad word between two good ones, which are counted as usual."""
     before, after = rng.sample(VOCABULARY, 2)
     return stage.subject.bad(stage.new_id(), f"{before} {word} {after}").encode()
 
 
-def _says(stage: Stage, component: str, error: type[KstormError]) -> bool:
+def _says(stage: Testbed, component: str, error: type[KstormError]) -> bool:
     statuses = (worker.status() for worker in stage.processes.of(component))
     return any(status["last_error"] == error.__name__ for status in statuses if status is not None)
 

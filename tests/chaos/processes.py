@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Final
 
 from kstorm.dev.local_processes import Worker
-from tests.chaos.faults import Deed, Fault, Hold, Steps, Until
-from tests.chaos.stage import Stage
-from tests.chaos.subject import Subject
+from tests.chaos.faults import Deed, Fault, HoldFor, HoldUntil, Steps
+from tests.chaos.testbed import Testbed
+from tests.chaos.tested_topology import TestedTopology
 
 ASLEEP_SECS: Final = 10.0
 """Longer than a consumer group's session timeout (6 s)."""
@@ -19,54 +19,54 @@ _SPREAD_SECS: Final = 8.0
 def kill(role: str) -> Deed:
     """SIGKILL. The process is restarted a second later."""
 
-    def deed(stage: Stage, rng: random.Random) -> Steps:
+    def deed(stage: Testbed, rng: random.Random) -> Steps:
         stage.pick(role, rng).process.kill()
-        yield Hold(0)
+        yield HoldFor(0)
 
     return deed
 
 
-def kill_together(stage: Stage, rng: random.Random) -> Steps:
+def kill_together(stage: Testbed, rng: random.Random) -> Steps:
     """SIGKILL one process of each role, as if a machine were lost. All restart a second later."""
     for role in stage.subject.roles:
         stage.pick(role, rng).process.kill()
-    yield Hold(0)
+    yield HoldFor(0)
 
 
-def sleep(stage: Stage, rng: random.Random) -> Steps:
+def sleep(stage: Testbed, rng: random.Random) -> Steps:
     """SIGSTOP for longer than the session timeout, then SIGCONT."""
     process = stage.pick(rng.choice(list(stage.subject.roles)), rng).process
     process.pause()
     try:
-        yield Hold(ASLEEP_SECS)
+        yield HoldFor(ASLEEP_SECS)
     finally:
         process.resume()
 
 
-def scale(stage: Stage, rng: random.Random) -> Steps:
+def scale(stage: Testbed, rng: random.Random) -> Steps:
     """Scale a bolt up, and down again."""
     component = rng.choice(stage.subject.scaled)
     before = len(stage.processes.of(component))
     stage.processes.scale(component, 3)
     try:
-        yield Until(
+        yield HoldUntil(
             _has_tasks(stage.processes.of(component)),
             f"each of three processes of {component!r} has tasks",
         )
-        yield Hold(_SPREAD_SECS)
+        yield HoldFor(_SPREAD_SECS)
     finally:
         stage.processes.scale(component, before)
 
 
-def roll(stage: Stage, rng: random.Random) -> Steps:
+def roll(stage: Testbed, rng: random.Random) -> Steps:
     """Stop every process with SIGTERM and start it again, one after the other."""
     for worker in list(stage.processes.workers):
         worker.process.stop(_STOP_SECS)
         try:
-            yield Hold(0)
+            yield HoldFor(0)
         finally:
             worker.process.start()
-        yield Until(_is_ready(worker), f"{worker.name} is ready again")
+        yield HoldUntil(_is_ready(worker), f"{worker.name} is ready again")
 
 
 def _is_ready(worker: Worker) -> Callable[[], bool]:
@@ -94,7 +94,7 @@ def _has_tasks(workers: list[Worker]) -> Callable[[], bool]:
     return spread
 
 
-def _has(role: str) -> Callable[[Subject], bool]:
+def _has(role: str) -> Callable[[TestedTopology], bool]:
     return lambda subject: role in subject.roles
 
 

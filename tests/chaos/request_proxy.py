@@ -30,7 +30,7 @@ class Api(IntEnum):
     TXN_OFFSET_COMMIT = 28
 
 
-class Fate(Enum):
+class RequestFate(Enum):
     """The fate of a request."""
 
     LOST = auto()
@@ -43,13 +43,13 @@ class Fate(Enum):
     """The broker does not get it or any later data. The connection stays open."""
 
 
-class Strike:
+class RequestFault:
     """The fate of the next request of a kind from each of these clients."""
 
     def __init__(
         self,
         api: Api,
-        fate: Fate,
+        fate: RequestFate,
         clients: Collection[str],
         late_secs: float,
         then: Callable[[], object],
@@ -92,26 +92,26 @@ class RequestProxy(Proxy):
 
     def __init__(self, port: int | None = None) -> None:
         super().__init__(port)
-        self._strikes: list[Strike] = []
+        self._strikes: list[RequestFault] = []
 
     def strike(
         self,
         api: Api,
-        fate: Fate,
+        fate: RequestFate,
         *clients: str,
         late_secs: float = 0.0,
         then: Callable[[], object] = lambda: None,
-    ) -> Strike:
+    ) -> RequestFault:
         """Apply this fate to the next such request of each of these clients, by `client.id`.
 
         `then` is called once it has happened and before the client can notice. It may block.
         """
-        strike = Strike(api, fate, clients, late_secs, then)
+        strike = RequestFault(api, fate, clients, late_secs, then)
         self._strikes.append(strike)
         return strike
 
     async def _connect(self, client: Streams, broker: Streams) -> None:
-        struck: dict[int, tuple[Strike, str]] = {}
+        struck: dict[int, tuple[RequestFault, str]] = {}
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._pass_requests(client[0], broker[1], struck))
@@ -128,16 +128,16 @@ class RequestProxy(Proxy):
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        struck: dict[int, tuple[Strike, str]],
+        struck: dict[int, tuple[RequestFault, str]],
     ) -> None:
         while True:
             frame = await _frame(reader)
             request = _Request.read(frame)
             if strike := self._strike_at(request):
                 match strike.fate:
-                    case Fate.LOST:
+                    case RequestFate.LOST:
                         await _end(strike, request.client)
-                    case Fate.SWALLOWED:
+                    case RequestFate.SWALLOWED:
                         strike.struck.add(request.client)
                         while await reader.read(_CHUNK):
                             pass
@@ -151,21 +151,21 @@ class RequestProxy(Proxy):
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        struck: dict[int, tuple[Strike, str]],
+        struck: dict[int, tuple[RequestFault, str]],
     ) -> None:
         while True:
             frame = await _frame(reader)
             number = int.from_bytes(frame[_SIZE_BYTES : _SIZE_BYTES + 4], signed=True)
             if number in struck:
                 strike, client = struck.pop(number)
-                if strike.fate is Fate.UNANSWERED:
+                if strike.fate is RequestFate.UNANSWERED:
                     await _end(strike, client)
                 strike.struck.add(client)
                 await asyncio.sleep(strike.late_secs)
             writer.write(frame)
             await writer.drain()
 
-    def _strike_at(self, request: _Request) -> Strike | None:
+    def _strike_at(self, request: _Request) -> RequestFault | None:
         for strike in self._strikes:
             if strike.api == request.api and request.client in strike.left:
                 strike.left.discard(request.client)
@@ -179,7 +179,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
     return size + await reader.readexactly(int.from_bytes(size))
 
 
-async def _end(strike: Strike, client: str) -> NoReturn:
+async def _end(strike: RequestFault, client: str) -> NoReturn:
     then = asyncio.ensure_future(asyncio.to_thread(strike.then))
     then.add_done_callback(lambda _: strike.struck.add(client))
     # If `then` kills the broker, the closed connection cancels this task meanwhile.

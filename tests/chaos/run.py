@@ -19,16 +19,16 @@ from kstorm.dev.live_view import LiveView
 from kstorm.dev.paths import remove_bulk, run_directory
 from kstorm.dev.pipeline_audit import Audit, AuditedTable
 from kstorm.errors import KstormError, LocalError
-from tests.chaos.course import Course
 from tests.chaos.evidence import Evidence
-from tests.chaos.feed import Feed, Posted
+from tests.chaos.fault_sequence import FaultSequence
+from tests.chaos.feed import Feed, PostedMessage
 from tests.chaos.findings import ChaosFindings
 from tests.chaos.options import ChaosOptions
 from tests.chaos.outcome import ChaosOutcome, Episode
 from tests.chaos.page import renew_page, write_page
-from tests.chaos.reading import OffsetWatch, TopicReader
+from tests.chaos.plain_readers import OffsetWatch, TopicReader
 from tests.chaos.report import print_outcome, sum_up
-from tests.chaos.stage import Stage, open_stage, post_all
+from tests.chaos.testbed import Testbed, open_testbed, post_all
 from tests.chaos.topology import PARTITIONS, SOURCE
 
 _LOOK_SECS: Final = 0.2
@@ -70,7 +70,7 @@ class Chaos:
         self._say("starting Kafka, ZooKeeper and the processes")
         options = self._options
         subject = options.subject
-        opened = open_stage(
+        opened = open_testbed(
             subject,
             self._directory,
             options.message_timeout_secs,
@@ -88,7 +88,9 @@ class Chaos:
             feed = Feed(stage.kafka.bootstrap, options.rate, subject.message)
             stack.callback(feed.give_up)
             view = stack.enter_context(LiveView(self._console, self._options.messages))
-            Course(self._options, stage, feed, view, self._say, self._episodes, self._skipped).run()
+            FaultSequence(
+                self._options, stage, feed, view, self._say, self._episodes, self._skipped
+            ).run()
             self._say(f"{feed.produced:,} messages are out; waiting until all are finished")
             reader = TopicReader(stage.kafka.bootstrap)
             self._await_end(offsets, reader)
@@ -122,7 +124,9 @@ class Chaos:
                 return
             time.sleep(_LOOK_SECS)
 
-    def _await_outputs(self, reader: TopicReader, stage: Stage, last: Sequence[Posted]) -> None:
+    def _await_outputs(
+        self, reader: TopicReader, stage: Testbed, last: Sequence[PostedMessage]
+    ) -> None:
         """Wait until nothing is missing. After a timeout, the audit reports the rest.
 
         Windows end by the clock, after the spout has finished.
@@ -136,8 +140,8 @@ class Chaos:
     def _audit(
         self,
         reader: TopicReader,
-        stage: Stage,
-        last: Sequence[Posted],
+        stage: Testbed,
+        last: Sequence[PostedMessage],
         offsets: OffsetWatch | None = None,
     ) -> ChaosFindings:
         """Audit the topics, and with `offsets` also the offsets."""
@@ -157,7 +161,7 @@ class Chaos:
         except ValueError as error:
             raise LocalError(f"the audit cannot finish: {error}") from error
 
-    def _account(self, stage: Stage) -> AuditedTable:
+    def _account(self, stage: Testbed) -> AuditedTable:
         self._say("accounting for every message")
         run = Audit(
             self._directory,

@@ -43,7 +43,7 @@ from kstorm.trident import (
     Window,
     kstorm_state,
 )
-from kstorm.trident.making import aggregating
+from kstorm.trident.step_factories import aggregate_step
 from kstorm.trident.windows import window_bolt
 from kstorm.windows import Duration, JoinBolt, TupleWindow, WindowCollector, WindowedBolt
 from tests.chaos.topology import LARGE, LARGE_BYTES, RAISE, RETRIES, SOURCE, TIMEOUT_VARIABLE
@@ -64,7 +64,7 @@ LENGTH_MS: Final = 4000
 """Length of a sliding window."""
 SLIDE_MS: Final = 2000
 SPAN_SLIDE_MS: Final = 100
-"""Slide of the window whose sums have running totals (`kstorm.windows.chains`)."""
+"""Slide of the window whose sums have running totals (`kstorm.windows.pane_aggregates`)."""
 JOIN_MS: Final = 4000
 """Length of a window of the join."""
 LAG_MS: Final = 10_000
@@ -101,7 +101,7 @@ class Windows(WindowedBolt):
         self.collector.emit([self._task, window.start_timestamp, window.end_timestamp, ids, new])
 
 
-class Span(CombinerAggregator):
+class SpanAggregator(CombinerAggregator):
     """The number of messages, the sum of their ids' checksums, and their first and last time."""
 
     def init(self, tuple: Any) -> list[int]:
@@ -114,7 +114,7 @@ class Span(CombinerAggregator):
         return [0, 0, 0, 0]
 
 
-class Told:
+class EchoMapper:
     """Writes all fields of a tuple, and its source component and stream."""
 
     def get_key_from_tuple(self, tuple: Tuple) -> None:
@@ -212,8 +212,8 @@ def _add_windows(builder: TopologyBuilder) -> None:
     builder.set_bolt("windows", windows, 2).set_num_tasks(4).fields_grouping("messages", "group")
     many = Window(Duration(LENGTH_MS), Duration(SPAN_SLIDE_MS)).with_timestamp_extractor(_time)
     many.with_lag(Duration(LAG_MS)).with_late_tuple_stream(LATE)
-    _, step = aggregating(
-        Span(), Fields("side"), Fields("id", "at"), Fields("span"), Fields(_FIELDS)
+    _, step = aggregate_step(
+        SpanAggregator(), Fields("side"), Fields("id", "at"), Fields("span"), Fields(_FIELDS)
     )
     spans = window_bolt(many, step, Fields("side", "span"))
     builder.set_bolt("spans", spans).set_num_tasks(2).fields_grouping("messages", "side")
@@ -242,7 +242,7 @@ def _add_join(builder: TopologyBuilder) -> None:
 
 def _add_told(builder: TopologyBuilder, branches: list[str]) -> None:
     told = builder.set_bolt(
-        "told", KafkaBolt().with_topic_selector(TOLD).with_tuple_to_kafka_mapper(Told())
+        "told", KafkaBolt().with_topic_selector(TOLD).with_tuple_to_kafka_mapper(EchoMapper())
     )
     told.set_num_tasks(2)
     for component in ["windows", "spans"] * (WINDOW in branches) + ["joined"] * (JOIN in branches):

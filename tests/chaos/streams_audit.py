@@ -24,7 +24,7 @@ import msgspec
 from tests.chaos.checks import check_letters, check_offsets
 from tests.chaos.events import Event
 from tests.chaos.evidence import Evidence
-from tests.chaos.findings import NEVER, ChaosFindings, Duplicate, Lost, Record, RecordPlace
+from tests.chaos.findings import NEVER, ChaosFindings, Duplicate, LostMessage, Record, RecordPlace
 from tests.chaos.streams import (
     COUNTS,
     JOIN,
@@ -44,7 +44,7 @@ NOWHERE: Final = "everything"
 _SIDES: Final = ("left", "right")
 
 
-class Message(NamedTuple):
+class SourceMessage(NamedTuple):
     """A message that must be processed."""
 
     place: RecordPlace
@@ -125,7 +125,7 @@ class _Streams:
         self.findings = found = ChaosFindings()
         self.ids: list[str] = []
         self._number_of: dict[str, int] = {}
-        self.messages: dict[str, Message] = {}
+        self.messages: dict[str, SourceMessage] = {}
         at_last: list[int] = []
         for number, record in enumerate(evidence.source):
             event = _event(record)
@@ -139,7 +139,7 @@ class _Streams:
                 continue
             if event.id in evidence.last:
                 at_last.append(event.at)
-            self.messages[event.id] = Message(record.place, record.timestamp, event)
+            self.messages[event.id] = SourceMessage(record.place, record.timestamp, event)
         self._until = min(at_last) - LAG_MS if at_last else -NEVER
         found.messages = [record.timestamp for record in evidence.source]
 
@@ -274,7 +274,7 @@ class _Streams:
         """
         found = self.findings
         left: Counter[tuple[str, tuple[int, ...]]] = Counter()
-        last: dict[tuple[str, tuple[int, ...]], Message] = {}
+        last: dict[tuple[str, tuple[int, ...]], SourceMessage] = {}
         for side in _SIDES:
             inside = [
                 each
@@ -345,8 +345,8 @@ class _Streams:
 
     def _pairs(
         self, late: Mapping[str, int], window_ms: int | None
-    ) -> Iterator[tuple[Message, Message]]:
-        groups: defaultdict[str, tuple[list[Message], list[Message]]] = defaultdict(
+    ) -> Iterator[tuple[SourceMessage, SourceMessage]]:
+        groups: defaultdict[str, tuple[list[SourceMessage], list[SourceMessage]]] = defaultdict(
             lambda: ([], [])
         )
         for message in self.messages.values():
@@ -398,8 +398,8 @@ def _ends(at: int) -> list[int]:
 
 
 def _spans(
-    messages: Sequence[Message], until: int
-) -> Iterator[tuple[tuple[int, int, int, int], Message]]:
+    messages: Sequence[SourceMessage], until: int
+) -> Iterator[tuple[tuple[int, int, int, int], SourceMessage]]:
     """Yield the sums of each window with some of these messages (sorted), and its last message."""
     if not messages:
         return
@@ -424,15 +424,15 @@ def _copy(what: str, record: Record) -> Duplicate:
     return Duplicate(what, record.timestamp, NEVER)
 
 
-def _lost(message: Message, missing: str) -> Lost:
-    return Lost(message.place, message.event.id, message.came, missing)
+def _lost(message: SourceMessage, missing: str) -> LostMessage:
+    return LostMessage(message.place, message.event.id, message.came, missing)
 
 
-def _came(message: Message) -> int:
+def _came(message: SourceMessage) -> int:
     return message.came
 
 
-def _at(message: Message) -> int:
+def _at(message: SourceMessage) -> int:
     return message.event.at
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.subject import SUBJECTS, WORD_COUNT
+from tests.chaos.tested_topology import SUBJECTS, WORD_COUNT
 from tests.command import started
 
 LONG = 480  # it takes three minutes on an idle machine

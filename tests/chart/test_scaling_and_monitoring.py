@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from kstorm.runtime.service.settings import load_topology
+from kstorm.runtime.base.settings import load_topology
 from kstorm_pipeline.monitor.metrics import Metrics
 from tests.chart.conftest import Render, one
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kstorm.operations.control.deployment_shape import parse_shape
-from kstorm.runtime.zookeeper.tls import ZooKeeperTls
+from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
 from tests.chart.conftest import Objects, Render, containers, environment, one, pod_specs
 from tests.chart.test_pipeline import AUDITED, KNOWN, auditing, driver_of
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from tests.chart.conftest import Objects, Render, environment, pod_specs
 
 ON = {"stateQueries": {"enabled": True, "existingSecret": {"name": "ask", "key": "word"}}}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm.topology import Config
 from tests.chart.conftest import Objects, Render, containers, environment, one, pod_specs
 

@@ -102,10 +102,10 @@ def test_run_without_kills_replays_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stage", "after", "processes"),
     [
-        ("servers", "logs and tables of this run", 2),
-        ("processes", "servers    100%", 4),
+        pytest.param("servers", "logs and tables of this run", 2, marks=pytest.mark.slow),
+        pytest.param("processes", "servers    100%", 4, marks=pytest.mark.slow),
         ("sentences", "processes  100%", 9),
-        ("tables", "sentences  100%", 3),
+        pytest.param("tables", "sentences  100%", 3, marks=pytest.mark.slow),
     ],
 )
 def test_ctrl_c_stops_the_demo_and_all_its_processes(
@@ -254,10 +254,11 @@ def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
             "--topic a:b: give NAME or NAME:PARTITIONS",
         ),
         ("demo", ["--report", "/"], "--report /: give a file in a folder that exists"),
-        (
+        pytest.param(
             "demo",
             ["--bootstrap", "127.0.0.1:1", "--zookeeper", "127.0.0.1:1"],
             "no Kafka broker answered",
+            marks=pytest.mark.slow,
         ),
     ],
 )

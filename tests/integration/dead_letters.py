@@ -9,9 +9,9 @@ from confluent_kafka.cimpl import NewTopic
 from kstorm.core.dead_letters import DeadLetter, LetterError, encode_letter, key_of
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
-from kstorm.runtime.kafka.one_partition import write_topic
-from kstorm.runtime.kafka.topic_settings import plans
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import write_topic
+from kstorm.runtime.kafka.topic_settings import topic_plans
 from kstorm.topology import TopologyBuilder
 
 SECRET = b"card 4111"
@@ -28,7 +28,9 @@ class Letters:
         builder.set_spout("lines", KafkaSpout(SpoutConfig(KafkaHosts(), "orders", id="lines")))
         self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         names = [self.topic, f"{name}.__events", f"{name}.__orders"]
-        made = {topic: plan for topic, plan in plans(builder.build(), 1).items() if topic in names}
+        made = {
+            topic: plan for topic, plan in topic_plans(builder.build(), 1).items() if topic in names
+        }
         new = [
             NewTopic(
                 topic, 1, 1, config={**plan.settings, **(changed if topic == self.topic else {})}

@@ -23,8 +23,8 @@ from kstorm.dev.local_processes import LocalProcesses, Worker
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.kafka import KafkaSpout
 from kstorm.references import is_file
-from kstorm.runtime.service.figures import life_of
-from kstorm.runtime.service.settings import load_topology
+from kstorm.runtime.base.settings import load_topology
+from kstorm.runtime.service.status_counters import run_key
 from tests.integration import topologies
 
 SOURCE_PARTITIONS, SINK_PARTITIONS = 6, 4
@@ -65,7 +65,7 @@ class Engine:
         It is None without a response.
         """
         status = self.worker(name).status()
-        return None if status is None else life_of(status)
+        return None if status is None else run_key(status)
 
     def total(self, component: str, key: str) -> int:
         """Return the sum of a count over the responding processes of a component."""

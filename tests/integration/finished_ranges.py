@@ -2,7 +2,7 @@
 
 from confluent_kafka import Consumer, TopicPartition
 
-from kstorm.kafka.finished import FinishedRange, decode_range
+from kstorm.kafka.finished_ranges import FinishedRange, decode_range
 
 
 def finished_ranges(bootstrap: str, topic: str) -> list[FinishedRange]:

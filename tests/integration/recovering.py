@@ -7,11 +7,11 @@ from typing import Any
 
 import structlog
 
-from kstorm.core.engine.effects import Changes, Keep, Transact
+from kstorm.core.engine.effects import ApplyToStore, Changes, Transact
 from kstorm.core.state import check_pair
 from kstorm.dev.servers import EmbeddedKafka
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import make_app
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
 
@@ -47,4 +47,4 @@ async def checkpoint(
     store = TaskStore(table, changelog, structlog.get_logger(), now)
     store.lend(writer)
     effect = Transact(changes, offsets)
-    store.keep(Keep(changes, await store.transact(effect)))
+    store.keep(ApplyToStore(changes, await store.transact(effect)))

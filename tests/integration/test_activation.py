@@ -24,7 +24,7 @@ from kstorm.runtime.zookeeper.topologies import (
     open_topologies,
     spouts_path,
 )
-from kstorm.runtime.zookeeper.watch import TopologyWatch
+from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
 from tests.integration.engine import Engine, check_words, running
@@ -82,6 +82,7 @@ def sentences(count: int) -> list[str]:
     return [" ".join(f"w{(i * 7 + j * j) % 199}" for j in range(10)) for i in range(count)]
 
 
+@pytest.mark.slow
 def test_deactivated_topology_finishes_trees_in_flight_and_emits_nothing(
     engine: Engine, kstorm: Command
 ) -> None:

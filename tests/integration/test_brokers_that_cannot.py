@@ -12,10 +12,10 @@ from confluent_kafka.admin import AdminClient
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import BrokerError
-from kstorm.runtime.kafka import internal_topics, transactions
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka import internal_topics, transactional_producer
 from kstorm.runtime.kafka.topics import ensure_topics
-from kstorm.runtime.kafka.transactions import check_transactions
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.transactional_producer import check_transactions
 from kstorm.topology import Topology
 from tests.conftest import Eventually
 from tests.integration import topologies
@@ -38,7 +38,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the waits of a service from a minute to seconds."""
-    monkeypatch.setattr(transactions, "_CALL_SECS", 2.0)
+    monkeypatch.setattr(transactional_producer, "_CALL_SECS", 2.0)
     monkeypatch.setattr(internal_topics, "_STARTING_SECS", 3.0)
     monkeypatch.setattr(internal_topics, "_PATIENCE_SECS", 5.0)
 
@@ -103,7 +103,7 @@ def test_missing_in_sync_replica_is_named(
             said = refused(check_transactions, topology, one)
         assert "'__transaction_state' has 1 of 2 replicas in sync" in said
         assert "needs 2 (transaction.state.log.min.isr): start the brokers 2" in said
-        waiting = pool.submit(transactions.check_transactions, topology, settings(one))
+        waiting = pool.submit(transactional_producer.check_transactions, topology, settings(one))
         two.start()
         waiting.result()
 

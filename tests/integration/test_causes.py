@@ -17,6 +17,7 @@ from tests.integration.conftest import RunTopology
 from tests.integration.engine import SOURCE_PARTITIONS, Engine
 
 
+@pytest.mark.slow
 def test_slow_bolt_is_named_with_its_lag(
     run_topology: RunTopology,
     topic_prefix: str,

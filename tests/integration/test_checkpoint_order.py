@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kstorm.core.engine.effects import Transact
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError, FencedError
-from kstorm.runtime.kafka import checkpoints, internal_topics, transactions
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka import checkpoints, internal_topics, transactional_producer
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
-from kstorm.runtime.service.settings import Settings
 from tests.integration.recovering import make_table
 from tests.integration.test_fencing import committed, process, topics
 
@@ -142,7 +142,7 @@ async def test_writer_that_cannot_start_names_server_and_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No server listens at port 1."""
-    monkeypatch.setattr(transactions, "_CALL_SECS", 0.2)
+    monkeypatch.setattr(transactional_producer, "_CALL_SECS", 0.2)
     for name, seconds in {
         "_ANSWER_SECS": 0.2,
         "_STARTING_SECS": 0.3,

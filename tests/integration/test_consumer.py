@@ -12,9 +12,9 @@ from confluent_kafka import Message, Producer
 
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import FencedError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.consumer import TaskConsumer
-from kstorm.runtime.kafka.undecodable import Undecodable
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.undecodable import UndecodableRange
 from tests.integration.engine import make_topics
 
 
@@ -41,7 +41,7 @@ class Owner:
     def deliver(self, records: list[Message]) -> None:
         """Drop the records."""
 
-    def pass_over(self, partition: int, batch: Undecodable) -> None:
+    def pass_over(self, partition: int, batch: UndecodableRange) -> None:
         """Do nothing: there are no such batches."""
 
 

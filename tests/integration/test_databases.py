@@ -15,7 +15,6 @@ from tests.integration.engine import Engine
 from tests.integration.postgres_server import PostgresServer
 from tests.integration.redis_server import RedisServer
 
-KILLS = 20
 SHARE = 300
 WORDS = ("one", "two", "three", "four", "five", "six", "seven")
 Server = type[PostgresServer] | type[RedisServer]
@@ -26,12 +25,22 @@ def sentences(number: int) -> list[str]:
     return [f"the {WORDS[(number + each) % 7]} {WORDS[each % 5]}" for each in range(SHARE)]
 
 
-@pytest.mark.parametrize("state", ["opaque", pytest.param("transactional", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
-    "server", [PostgresServer, pytest.param(RedisServer, marks=pytest.mark.long)]
+    ("server", "state", "kills"),
+    [
+        (PostgresServer, "opaque", 6),
+        pytest.param(PostgresServer, "opaque", 20, marks=pytest.mark.long),
+        pytest.param(PostgresServer, "transactional", 20, marks=pytest.mark.long),
+        pytest.param(RedisServer, "opaque", 20, marks=pytest.mark.long),
+        pytest.param(RedisServer, "transactional", 20, marks=pytest.mark.long),
+    ],
 )
 def test_kills_during_commits_leave_counts_exact(
-    run_topology: RunTopology, monkeypatch: pytest.MonkeyPatch, state: str, server: Server
+    run_topology: RunTopology,
+    monkeypatch: pytest.MonkeyPatch,
+    server: Server,
+    state: str,
+    kills: int,
 ) -> None:
     """The processes that write to the database are killed in turn, without a pause."""
     text: list[str] = []
@@ -39,7 +48,7 @@ def test_kills_during_commits_leave_counts_exact(
         monkeypatch.setenv("KSTORM_TEST_DATABASE", database.name)
         monkeypatch.setenv("KSTORM_TEST_STATE", state)
         with run_topology("outside") as engine:
-            for number in range(KILLS):
+            for number in range(kills):
                 text += sentences(number)
                 engine.produce(sentences(number))
                 worker = engine.worker(f"count-{number % 2}")

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.operations.letters.selection import fingerprint
-from kstorm.runtime.kafka.one_partition import write_topic
+from kstorm.runtime.kafka.single_partition_topic import write_topic
 from tests.conftest import Eventually
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.dead_letters import SECRET, Letters

@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kstorm.dev.local_processes import LocalProcesses
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.dev.topic_reader import consume_to
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import ensure_topics
-from kstorm.runtime.service.settings import Settings
 from tests.conftest import Eventually
 from tests.e2e.inside.findings import Findings
 from tests.e2e.orders import ORDERS

@@ -11,9 +11,9 @@ import pytest
 
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
-from kstorm.kafka.orders import Order, decode_order
+from kstorm.kafka.replay_requests import ReplayRequest, decode_request
 from kstorm.runtime.kafka.event_log import read_events
-from kstorm.runtime.kafka.one_partition import read_topic
+from kstorm.runtime.kafka.single_partition_topic import read_topic
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.dead_letters import Letters
 from tests.kubernetes_stub import KubernetesStub
@@ -74,9 +74,9 @@ def edit(kafka: EmbeddedKafka, code: str, capsys: pytest.CaptureFixture[str]) ->
     return run
 
 
-def orders(letters: Letters) -> list[tuple[bytes | None, Order]]:
+def orders(letters: Letters) -> list[tuple[bytes | None, ReplayRequest]]:
     found = read_topic(letters.settings, f"{letters.name}.__orders")
-    return [(record.key(), decode_order(record.value() or b"")) for record in found]
+    return [(record.key(), decode_request(record.value() or b"")) for record in found]
 
 
 def said(letters: Letters) -> list[tuple[str, str, str, str, str]]:
@@ -169,7 +169,7 @@ def test_letters_that_cannot_be_edited(letters: Letters, edit: Command, code: st
         status, _, complained = edit(str(number), *given)
         assert (status, why in complained, complained.count("\n")) == (2, True, 1), complained
     assert (
-        "with exactly-once processing, bolts give tuples up"
+        "with exactly-once processing, its spout emits no message again. Produce the message"
         in edit("4", *given, topology=f"{code}:exact")[2]
     )
     assert f"the code of {letters.name!r} is needed" in edit("4", *given, topology=letters.name)[2]

@@ -72,7 +72,7 @@ def test_killed_acker_causes_no_replay(run: Run) -> None:
 @pytest.mark.parametrize(
     "victim",
     [
-        "count-0",
+        pytest.param("count-0", marks=pytest.mark.slow),
         pytest.param("split-0", marks=pytest.mark.slow),
         pytest.param("sink-0", marks=pytest.mark.slow),
         pytest.param("sentences-0", marks=pytest.mark.slow),

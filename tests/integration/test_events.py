@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka.event_log import read_events
-from kstorm.runtime.kafka.one_partition import write_topic
+from kstorm.runtime.kafka.single_partition_topic import write_topic
 from kstorm.runtime.zookeeper.topologies import SpoutReport, report_path
 from tests.integration.dead_letters import Letters
 

@@ -21,7 +21,7 @@ from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.kafka.traceparent import parse
 from kstorm.operations.traces.outcome_feed import FeedPosition
 from kstorm.operations.traces.topic_log import ReadBudget
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from tests.conftest import Eventually
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running

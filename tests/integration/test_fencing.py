@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, TopicPartition
 from kstorm.core.engine.effects import Transact
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import FencedError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
-from kstorm.runtime.service.settings import Settings
 from tests.integration.engine import make_topics
 
 

@@ -12,7 +12,7 @@ _ASKS = """
 import sys, time
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 
 admin = Admin(Settings(topology="", bootstrap_servers=sys.argv[1]))
 deadline = time.monotonic() + 120

@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kstorm.cli.__main__ import main
-from kstorm.core.exact.unfinished import MARK, Left
+from kstorm.core.exactly_once.unfinished import MARK, UnfinishedTuple
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import SOURCE_PARTITIONS, Engine, make_topics, running
 from tests.integration.finished_ranges import finished_ranges, offsets_in
 from tests.integration.test_exactly_once import check_exactly
 
 Run = Callable[[str], AbstractContextManager[Engine]]
-ROW = msgspec.msgpack.encode([Left(0, 0, False, 0), Left(1, 2, True, 0)])
+ROW = msgspec.msgpack.encode([UnfinishedTuple(0, 0, False, 0), UnfinishedTuple(1, 2, True, 0)])
 
 
 @pytest.fixture

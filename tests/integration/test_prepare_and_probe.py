@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import create_topic
-from kstorm.runtime.service.settings import Settings
 from tests.conftest import Eventually
 
 Command = Callable[..., tuple[object, str, str]]

@@ -21,8 +21,8 @@ from kstorm.kafka import (
 from kstorm.kafka.hosts import BrokerHosts
 from kstorm.kafka.ports import Broker
 from kstorm.operations.status.endpoint_checks import endpoint_faults
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import create_topic
-from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology, TopologyBuilder
 from tests.integration.secured import STRANGER, Secured
 

@@ -12,12 +12,12 @@ from confluent_kafka.admin import AdminClient
 
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.core.engine.effects import Transact
-from kstorm.core.outgoing import Outgoing
+from kstorm.core.outgoing import OutgoingRecord
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import BrokerError
 from kstorm.runtime.kafka import checkpoints
 from kstorm.runtime.kafka.refusals import RecordsRefusedError
-from tests.chaos.reading import TopicReader
+from tests.chaos.plain_readers import TopicReader
 from tests.integration.engine import running
 from tests.integration.kafka_topic import Topic
 from tests.integration.test_exactly_once import EXACTLY_ONCE, check_exactly
@@ -31,8 +31,8 @@ LIMIT = 2_000
 
 def record(
     topic: str, value: Any = b"v", key: bytes | None = b"k", partition: int = 0, task: int = 7
-) -> Outgoing:
-    return Outgoing(topic, partition, value, key, None, task)
+) -> OutgoingRecord:
+    return OutgoingRecord(topic, partition, value, key, None, task)
 
 
 def written(kafka: EmbeddedKafka, topic: str) -> list[bytes]:
@@ -41,7 +41,7 @@ def written(kafka: EmbeddedKafka, topic: str) -> list[bytes]:
 
 
 async def refused_of(
-    kafka: EmbeddedKafka, topics: tuple[str, str], records: Sequence[Outgoing]
+    kafka: EmbeddedKafka, topics: tuple[str, str], records: Sequence[OutgoingRecord]
 ) -> list[str]:
     """Write an epoch like an engine: repeat it without rejected records until it succeeds.
 
@@ -132,7 +132,7 @@ async def test_compacted_topic_rejects_records_without_a_key(
     ],
 )
 async def test_unsendable_record_is_rejected(
-    kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic, bad: Outgoing
+    kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic, bad: OutgoingRecord
 ) -> None:
     """The effect equals a rejection by the broker. Its neighbours are written."""
     topic.create()

@@ -13,12 +13,12 @@ from confluent_kafka import Producer
 from kstorm.cli.__main__ import main
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.dev.servers import EmbeddedKafka
-from kstorm.kafka.orders import Order, decode_order
+from kstorm.kafka.replay_requests import ReplayRequest, decode_request
 from kstorm.operations.letters.reading import record_of
 from kstorm.operations.letters.selection import current_letters, fingerprint
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.event_log import read_events
-from kstorm.runtime.kafka.one_partition import read_topic, write_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import read_topic, write_topic
 from tests.integration import topologies
 from tests.integration.conftest import RunTopology
 from tests.integration.dead_letters import SECRET, Letters
@@ -49,9 +49,9 @@ def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
     return Letters(kafka, topic_prefix)
 
 
-def orders(letters: Letters) -> list[tuple[bytes | None, Order]]:
+def orders(letters: Letters) -> list[tuple[bytes | None, ReplayRequest]]:
     found = read_topic(letters.settings, f"{letters.name}.__orders")
-    return [(record.key(), decode_order(record.value() or b"")) for record in found]
+    return [(record.key(), decode_request(record.value() or b"")) for record in found]
 
 
 def test_replay_request_has_everything_of_the_message(letters: Letters, kstorm: Command) -> None:
@@ -134,7 +134,7 @@ def test_many_replays_are_requested_in_stages(letters: Letters, kstorm: Command)
     letters.write(letters.letter(20), letters.letter(21))
     assert kstorm("15", "16", "--yes")[0] == 0
     records = list(read_topic(letters.settings, f"{letters.name}.__orders"))[2 * before :]
-    alone = [decode_order(record.value() or b"") for record in records]
+    alone = [decode_request(record.value() or b"") for record in records]
     assert {(order.batch, order.stage) for order in alone} == {("", 0)}
     assert len(alone) == 17
 

@@ -11,9 +11,9 @@ import pytest
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.operations.letters.reading import read_letters
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.event_log import read_events
-from kstorm.runtime.kafka.one_partition import read_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import read_topic
 from tests.integration.conftest import RunTopology
 from tests.integration.engine import SOURCE_PARTITIONS
 from tests.integration.test_lineage import records

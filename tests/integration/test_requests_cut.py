@@ -10,7 +10,7 @@ import pytest
 
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka import consumer
-from tests.chaos.request_proxy import Api, Fate, RequestProxy, Strike
+from tests.chaos.request_proxy import Api, RequestFate, RequestFault, RequestProxy
 from tests.integration.engine import make_topics, running
 from tests.integration.test_consumer import Owner, member
 from tests.integration.test_exactly_once import EXACTLY_ONCE
@@ -26,9 +26,9 @@ TRANSACTION = (
 BEGINNING = (Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID)
 JOINING = (Api.FIND_COORDINATOR, Api.JOIN_GROUP, Api.SYNC_GROUP, Api.OFFSET_FETCH)
 AMID = (
-    (Api.TXN_OFFSET_COMMIT, Fate.LOST),
-    (Api.END_TXN, Fate.LOST),
-    (Api.END_TXN, Fate.UNANSWERED),
+    (Api.TXN_OFFSET_COMMIT, RequestFate.LOST),
+    (Api.END_TXN, RequestFate.LOST),
+    (Api.END_TXN, RequestFate.UNANSWERED),
 )
 PATIENCE_SECS = 3
 """The timeout of these clients. librdkafka's default is a minute."""
@@ -92,7 +92,7 @@ def starts(words: Words) -> dict[str, int]:
     return {worker.name: worker.process.starts for worker in words.engine.processes.workers}
 
 
-def await_struck(words: Words, *strikes: Strike) -> None:
+def await_struck(words: Words, *strikes: RequestFault) -> None:
     """Wait until all faults have happened, and then until all work is done.
 
     The feed continues until then, because an acker without open trees at a checkpoint needs no
@@ -105,9 +105,16 @@ def await_struck(words: Words, *strikes: Strike) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "fate", [Fate.LOST, Fate.UNANSWERED, pytest.param(Fate.LATE, marks=pytest.mark.long)]
+    "fate",
+    [
+        RequestFate.LOST,
+        RequestFate.UNANSWERED,
+        pytest.param(RequestFate.LATE, marks=pytest.mark.long),
+    ],
 )
-def test_failed_requests_of_transactions(words: Words, proxy: RequestProxy, fate: Fate) -> None:
+def test_failed_requests_of_transactions(
+    words: Words, proxy: RequestProxy, fate: RequestFate
+) -> None:
     """Each process loses one request of each kind. No process ends."""
     before = starts(words)
     for api in TRANSACTION:
@@ -120,9 +127,9 @@ def test_failed_requests_of_transactions(words: Words, proxy: RequestProxy, fate
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fate", [Fate.LOST, Fate.UNANSWERED])
+@pytest.mark.parametrize("fate", [RequestFate.LOST, RequestFate.UNANSWERED])
 def test_failed_requests_of_a_starting_process(
-    words: Words, proxy: RequestProxy, fate: Fate
+    words: Words, proxy: RequestProxy, fate: RequestFate
 ) -> None:
     """These are all requests for joining the group and opening the producer."""
     strikes = [proxy.strike(api, fate, "count-0") for api in JOINING]
@@ -135,7 +142,7 @@ def test_failed_requests_of_a_starting_process(
 @pytest.mark.long
 @pytest.mark.parametrize(("api", "fate"), AMID)
 def test_broker_killed_during_a_transaction(
-    words: Words, kafka: EmbeddedKafka, proxy: RequestProxy, api: Api, fate: Fate
+    words: Words, kafka: EmbeddedKafka, proxy: RequestProxy, api: Api, fate: RequestFate
 ) -> None:
     """It dies between records and offsets, between offsets and commit, or between commit and
     answer.
@@ -155,7 +162,7 @@ async def test_unanswered_join_request_is_repeated(
     """A killed broker never answers it. By default librdkafka would wait for minutes."""
     monkeypatch.setattr(consumer, "_POLL_MARGIN_SECONDS", 1.0)
     make_topics(kafka.bootstrap, {topic_prefix: 1})
-    strike = proxy.strike(Api.JOIN_GROUP, Fate.SWALLOWED, "count-0")
+    strike = proxy.strike(Api.JOIN_GROUP, RequestFate.SWALLOWED, "count-0")
     owner = Owner()
     asking = member(proxy.address, topic_prefix, owner)
     try:

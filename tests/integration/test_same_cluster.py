@@ -9,8 +9,8 @@ from kstorm.errors import ConfigError
 from kstorm.kafka import GlobalPartitionInformation, KafkaHosts, SpoutConfig, StaticHosts
 from kstorm.kafka.hosts import BrokerHosts
 from kstorm.kafka.ports import Broker
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.same_cluster import check_same_cluster
-from kstorm.runtime.service.settings import Settings
 
 
 def check(kafka: EmbeddedKafka, hosts: BrokerHosts) -> None:

@@ -20,14 +20,14 @@ from kazoo.security import CREATOR_ALL_ACL
 from kstorm.cli.__main__ import main
 from kstorm.core.engine import Unit
 from kstorm.core.engine.effects import Transact
-from kstorm.core.outgoing import Outgoing
+from kstorm.core.outgoing import OutgoingRecord
 from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.errors import BrokerError
 from kstorm.kafka import KafkaHosts, SpoutConfig
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.producer import UnitProducer
 from kstorm.runtime.kafka.source import KafkaSource
-from kstorm.runtime.service.settings import Settings
 from tests.integration import topologies
 from tests.integration.engine import Engine, check_words, make_topics, running
 from tests.integration.secured import PASSWORD, STRANGER, USER, Secured
@@ -260,7 +260,7 @@ async def test_topic_without_write_access_ends_an_exactly_once_process(
         "bootstrap_servers": secured.kafka.secure("valid"),
         "kafka_properties": secured.properties(),
     }
-    epoch = Transact({0: [(b"k", b"1")]}, {0: 5}, [Outgoing(sink, 0, b"v", b"k", None, 7)])
+    epoch = Transact({0: [(b"k", b"1")]}, {0: 5}, [OutgoingRecord(sink, 0, b"v", b"k", None, 7)])
     async with process(secured.kafka, read, "place", "name", **login) as writer:
         with pytest.raises(
             BrokerError,
@@ -306,7 +306,7 @@ def test_revoked_login_causes_no_storm_of_retries(
     before = secured.refusals()
     errors: list[Exception] = []
     producer = UnitProducer(settings, errors.append)
-    producer.send(Unit(), [Outgoing("topic", 0, b"value")])
+    producer.send(Unit(), [OutgoingRecord("topic", 0, b"value")])
     until = time.monotonic() + 6
     with caplog.at_level(logging.DEBUG):
         while time.monotonic() < until:

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kstorm.dev.servers import EmbeddedKafka
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import ensure_topics
-from kstorm.runtime.service.settings import Settings
 from tests.integration import topologies
 from tests.integration.engine import make_topics
 from tests.integration.service import assert_refused, start_service

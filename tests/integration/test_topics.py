@@ -11,10 +11,10 @@ from confluent_kafka.cimpl import NewTopic
 from kstorm.core.state import MAX_PAIR_BYTES, TaskState
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import TopicError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.topic_settings import CHANGELOG, plans
+from kstorm.runtime.kafka.topic_settings import CHANGELOG, topic_plans
 from kstorm.runtime.kafka.topics import ensure_topics
-from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 from tests.integration import topologies
 from tests.integration.engine import make_topics
@@ -40,7 +40,7 @@ def test_topics_have_the_planned_settings(kafka: EmbeddedKafka, topology: Topolo
     """This covers every setting. Dead letters are kept forever."""
     settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
     ensure_topics(topology, settings)
-    planned = plans(topology, 1)
+    planned = topic_plans(topology, 1)
     found = Admin(settings).topic_settings(list(planned))
     assert {
         topic: {name: found[topic][name] for name in plan.settings}

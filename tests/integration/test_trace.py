@@ -14,7 +14,7 @@ from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.introspection.outline_builder import outline_of
 from kstorm.operations.trees.facts import MessageId
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm_ui.sources.messages import message_of, oldest_of
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.conftest import RunTopology

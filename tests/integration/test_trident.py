@@ -2,11 +2,14 @@
 
 from collections import Counter
 
+import pytest
+
 from tests.integration.conftest import RunTopology
 
 TEXT = [f"one two w{number % 7}" for number in range(6_000)]
 
 
+@pytest.mark.slow
 def test_word_count_of_the_tutorial_is_exact(run_topology: RunTopology) -> None:
     """Each kind of process is killed during the work.
 

@@ -13,7 +13,7 @@ from kstorm.cli.__main__ import main
 from kstorm.core.dead_letters import TIMED_OUT
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.operations.letters.reading import read_letters
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from tests.integration import topologies
 from tests.integration.engine import running
 

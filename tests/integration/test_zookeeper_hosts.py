@@ -18,8 +18,8 @@ from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka import Broker, KafkaBolt, KafkaHosts, KafkaSpout, Partition, SpoutConfig, ZkHosts
 from kstorm.kafka.ports import UNKNOWN_BROKER
 from kstorm.operations.status.endpoint_checks import endpoint_faults
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.source import KafkaSource
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
 from kstorm.topology import TopologyBuilder
 from tests.conftest import Eventually

@@ -24,7 +24,7 @@ from kstorm.runtime.zookeeper.topologies import (
     spouts_path,
     topology_path,
 )
-from kstorm.runtime.zookeeper.watch import TopologyWatch
+from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from tests.conftest import Eventually
 from tests.integration.engine import Engine, running
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save

@@ -17,7 +17,7 @@ from kstorm.runtime.zookeeper.client import make_client
 from kstorm.runtime.zookeeper.nodes import open_nodes
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
 from kstorm.runtime.zookeeper.topologies import deactivated_path, topology_path
-from kstorm.runtime.zookeeper.watch import TopologyWatch
+from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save

@@ -13,17 +13,17 @@ from kazoo.security import make_digest_acl
 from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka import KafkaHosts, SpoutConfig
 from kstorm.kafka.ports import Ownership
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.resources import Resources
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets, ZooKeeperOffsetStores
-from kstorm.runtime.zookeeper.session import Job, ZooKeeperSession
+from kstorm.runtime.zookeeper.session import SessionJob, ZooKeeperSession
 from kstorm.runtime.zookeeper.topologies import (
     SpoutReport,
     deactivated_path,
     make_root,
     spouts_path,
 )
-from kstorm.runtime.zookeeper.watch import TopologyWatch
+from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from tests.conftest import Eventually
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, at, expire, save
 
@@ -162,7 +162,7 @@ def test_rejection_of_the_watch_does_not_affect_offsets(
     assert "a client without a login may not use" in process.watch.problem
 
 
-class Broken(Job):
+class Broken(SessionJob):
     """A job with a defect."""
 
     path, has_work, turns = "/broken", True, 0

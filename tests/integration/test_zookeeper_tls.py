@@ -20,11 +20,11 @@ from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.kafka import StaticHosts, ZkHosts
 from kstorm.kafka.ports import Ownership
+from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
 from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
 from kstorm.runtime.zookeeper.client import make_client, open_client
 from kstorm.runtime.zookeeper.nodes import open_nodes
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
-from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 from tests.conftest import Eventually
 from tests.integration.certificates import Authority, locked_key
 from tests.integration.engine import Engine, check_words, running
@@ -267,7 +267,6 @@ def test_tls_error_is_reported(
             assert part in told
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["digest", "sasl"])
 def test_login_works_with_a_client_certificate(
     servers: Servers, world: World, scheme: str, eventually: Eventually

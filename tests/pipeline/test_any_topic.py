@@ -22,6 +22,7 @@ pytestmark = pytest.mark.timeout(
 NESTED = {"customer": "Zoë", "items": [{"sku": "a", "price": 1.50}], "note": None}
 
 
+@pytest.mark.slow
 def test_undeclared_topic_gets_tables(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:

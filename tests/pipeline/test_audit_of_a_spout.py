@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.kafka.storing import Storing
+from kstorm.kafka.offset_committer import OffsetCommitter
 from kstorm_pipeline.audit.audit import AuditOutcome, audit
 from kstorm_pipeline.audit.window import Times
 from kstorm_pipeline.settings import Settings
@@ -42,9 +42,11 @@ def topic(kafka: EmbeddedKafka) -> Iterator[Topic]:
 @contextmanager
 def one_too_far() -> Iterator[None]:
     """A spout that stores an offset too far."""
-    save = Storing.save
+    save = OffsetCommitter.save
     with patch.object(
-        Storing, "save", lambda self, partition, offset, _=(): save(self, partition, offset + 1)
+        OffsetCommitter,
+        "save",
+        lambda self, partition, offset, _=(): save(self, partition, offset + 1),
     ):
         yield
 

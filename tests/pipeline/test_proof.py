@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from kstorm.core.notes import Note
+from kstorm.core.failure_notes import Note
 from kstorm.core.origins import OriginRun
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, encode, pack_ids
 from kstorm.testing import LocalCluster

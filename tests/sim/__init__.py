@@ -4,7 +4,7 @@
 of them on all processors, and reports what occurred and which code was rarely reached.
 """
 
-from tests.sim.schedule import Report, ViolationError, run_schedule, run_topology
+from tests.sim.schedule import ScheduleReport, ViolationError, run_schedule, run_topology
 from tests.sim.truth import Truth
 
-__all__ = ["Report", "Truth", "ViolationError", "run_schedule", "run_topology"]
+__all__ = ["ScheduleReport", "Truth", "ViolationError", "run_schedule", "run_topology"]

@@ -70,7 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
         from tests.sim.hunt import hunt
 
         return hunt(arguments.workers, arguments.report, console, arguments.guarantee)
-    from tests.sim.many import run_many
+    from tests.sim.sweep import run_many
 
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     return run_many(

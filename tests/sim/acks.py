@@ -15,7 +15,7 @@ import numpy as np
 
 from kstorm.core.collectors import BoltCollector
 from kstorm.core.outbox import Outbox
-from kstorm.core.outgoing import Outgoing
+from kstorm.core.outgoing import OutgoingRecord
 from kstorm.core.wire import AckFrame, TupleFrame, decode, unpack_ids
 from kstorm.testing.cluster import LocalCluster
 from kstorm.topology import Tuple, TupleBatch
@@ -46,7 +46,7 @@ class Acknowledged:
         """Record acks, which leave when the outbox is drained next."""
         self._undrained.setdefault(outbox, []).extend(acks)
 
-    def drained(self, outbox: Outbox, sends: list[Outgoing]) -> None:
+    def drained(self, outbox: Outbox, sends: list[OutgoingRecord]) -> None:
         """Record that acks leave."""
         acks = self._undrained.pop(outbox, [])
         for send in sends:
@@ -54,7 +54,7 @@ class Acknowledged:
             if about:
                 self._drained[send.value] += [ack for ack in acks if ack[0] in about]
 
-    def drained_tuples(self, sends: list[Outgoing]) -> None:
+    def drained_tuples(self, sends: list[OutgoingRecord]) -> None:
         """Record that tuples leave."""
         for send in sends:
             frame = decode(TupleFrame, send.value)
@@ -117,12 +117,12 @@ def watch_acks() -> Iterator[Acknowledged]:
             watched.note(self, _pairs(batch.roots, batch.edges))
         ack_columns(self, roots, vals)
 
-    def noted_drain(self: Outbox) -> list[Outgoing]:
+    def noted_drain(self: Outbox) -> list[OutgoingRecord]:
         sends = drain_acks(self)
         watched.drained(self, sends)
         return sends
 
-    def noted_tuples(self: Outbox) -> list[Outgoing]:
+    def noted_tuples(self: Outbox) -> list[OutgoingRecord]:
         sends = drain_tuples(self)
         watched.drained_tuples(sends)
         return sends

@@ -14,16 +14,16 @@ from kazoo.exceptions import NoNodeError
 
 from kstorm.errors import BrokerError
 from kstorm.kafka import KAFKA, KafkaHosts, KafkaPorts, KafkaSpout, ProcessingGuarantee, SpoutConfig
-from kstorm.kafka.finished import FinishedRange
+from kstorm.kafka.finished_ranges import FinishedRange
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import OffsetStore, Partition
 from kstorm.runtime.zookeeper.lease import NOTHING
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets
 from kstorm.testing.scheduler import Step
 from kstorm.topology import Config, Placed, SpoutOutputCollector, TopologyBuilder, TopologyContext
-from tests.sim.finished import SimulatedWriter
+from tests.sim.finished_topic import SimulatedWriter
 from tests.sim.kafka_source import TOPIC, SourceTopic
-from tests.sim.reader import Reader
+from tests.sim.source_reader import SimulatedSourceReader
 from tests.sim.truth import Truth
 from tests.sim.zookeeper import SimulatedSession
 
@@ -44,7 +44,7 @@ class AtMostOnceError(AssertionError):
     """A message was emitted twice, or is missing without need."""
 
 
-class Emissions:
+class EmissionLog:
     """A collector for all processes that knows what was emitted."""
 
     capacity = 1_000_000
@@ -89,10 +89,10 @@ class Emissions:
             raise error
 
 
-class Process:
+class SpoutProcess:
     """A process that runs the only task of the spout."""
 
-    def __init__(self, topic: SourceTopic, emissions: Emissions) -> None:
+    def __init__(self, topic: SourceTopic, emissions: EmissionLog) -> None:
         self.background: list[Callable[[], list[Step]]] = []
         self.dead = self.zombie = False
         self.now = 0.0
@@ -110,7 +110,9 @@ class Process:
         builder = TopologyBuilder("simulated")
         builder.set_spout("source", self.spout)
         resources = {
-            KAFKA: KafkaPorts(lambda _: Reader(topic), open_offsets, refuse, lambda _: self.writer)
+            KAFKA: KafkaPorts(
+                lambda _: SimulatedSourceReader(topic), open_offsets, refuse, lambda _: self.writer
+            )
         }
         context = TopologyContext(builder.build(), "source", 0, resources)
         self.spout.open(Config(), context, cast(SpoutOutputCollector, emissions))
@@ -150,12 +152,12 @@ def explore_at_most_once(seed: int) -> None:
     topic = SourceTopic(random, Truth(messages=random.randint(1, 20)), 1)
     log = topic.logs[_PARTITION]
     log[:] = [record._replace(content=b"%d" % record.at) for record in log]
-    emissions = Emissions(seed)
+    emissions = EmissionLog(seed)
     gentle = random.random() < 0.3
     topic.zookeeper.lossy = 0.0 if gentle else random.choice((0.0, 0.1, 0.3))
     topic.finished.lossy = topic.zookeeper.lossy
     topic.finished.judge = lambda partition, found: _check_claims(found)
-    processes = [Process(topic, emissions) for _ in range(_PROCESSES)]
+    processes = [SpoutProcess(topic, emissions) for _ in range(_PROCESSES)]
     for _ in range(_STEPS):
         number, chance = random.randrange(_PROCESSES), random.random()
         if chance < 0.8:
@@ -164,12 +166,12 @@ def explore_at_most_once(seed: int) -> None:
             topic.append(_PARTITION, b"%d" % (1000 + len(log)))
         elif chance < 0.92:
             processes[number].end()
-            processes[number] = Process(topic, emissions)
+            processes[number] = SpoutProcess(topic, emissions)
         elif not gentle and chance < 0.96 and topic.zookeeper.sessions:
             topic.zookeeper.expire(random.choice(list(topic.zookeeper.sessions)))
         elif not gentle:
             processes[number].dead = True
-            processes[number] = Process(topic, emissions)
+            processes[number] = SpoutProcess(topic, emissions)
         emissions.check()
         _check_coverage(topic, seed)
     _calm_down(topic, processes, random, seed)
@@ -195,7 +197,9 @@ def _check_coverage(topic: SourceTopic, seed: int) -> None:
         )
 
 
-def _calm_down(topic: SourceTopic, processes: Sequence[Process], random: Random, seed: int) -> None:
+def _calm_down(
+    topic: SourceTopic, processes: Sequence[SpoutProcess], random: Random, seed: int
+) -> None:
     topic.zookeeper.lossy = topic.finished.lossy = 0.0
     topic.zookeeper.expire_the_dead()
     end = topic.logs[_PARTITION][-1].at + 1

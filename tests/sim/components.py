@@ -30,7 +30,7 @@ SIDE: Final = "side"
 
 
 @dataclass(frozen=True)
-class Faults:
+class BoltFaults:
     """A bolt's misbehaviour, each once per this many messages. 0 is never."""
 
     fail_every: int = 0
@@ -78,13 +78,13 @@ class Faults:
         return ""
 
 
-NO_FAULTS: Final = Faults()
+NO_FAULTS: Final = BoltFaults()
 
 
-class _Telling(Bolt):
+class _ReportingBolt(Bolt):
     """A bolt that reports its emits and acks to the truth."""
 
-    faults: Faults = NO_FAULTS
+    faults: BoltFaults = NO_FAULTS
 
     def __init__(self, truth: Truth) -> None:
         self.truth = truth
@@ -116,7 +116,7 @@ class _Telling(Bolt):
         self.collector.ack(tuple)
 
 
-class Relay(_Telling):
+class Relay(_ReportingBolt):
     """Emits tuples per input on each stream, and an unanchored one if `loose`. May misbehave."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Relay(_Telling):
         children: int = 1,
         side: int = 0,
         loose: bool = False,
-        faults: Faults = NO_FAULTS,
+        faults: BoltFaults = NO_FAULTS,
     ) -> None:
         super().__init__(truth)
         self.children, self.side, self.loose, self.faults = children, side, loose, faults
@@ -217,10 +217,10 @@ class LateRelay(BatchRelay):
     late = True
 
 
-class Join(_Telling):
+class Join(_ReportingBolt):
     """Joins the two halves of an attempt, and emits a tuple anchored to both."""
 
-    def __init__(self, truth: Truth, faults: Faults = NO_FAULTS) -> None:
+    def __init__(self, truth: Truth, faults: BoltFaults = NO_FAULTS) -> None:
         super().__init__(truth)
         self.faults = faults
         self.held: dict[int, Tuple] = {}
@@ -240,10 +240,10 @@ class Join(_Telling):
             self.tell_ack(tuple, [joined])
 
 
-class Collect(_Telling):
+class Collect(_ReportingBolt):
     """Holds tuples of any messages. When it has enough, or on a tick, emits one anchored to all."""
 
-    def __init__(self, truth: Truth, enough: int, faults: Faults = NO_FAULTS) -> None:
+    def __init__(self, truth: Truth, enough: int, faults: BoltFaults = NO_FAULTS) -> None:
         super().__init__(truth)
         self.enough, self.faults = enough, faults
         self.held: list[Tuple] = []
@@ -272,7 +272,7 @@ class Collect(_Telling):
 class Tally(StatefulBasicBolt):
     """Counts messages in its state. Every acked message must be in it."""
 
-    def __init__(self, truth: Truth, faults: Faults = NO_FAULTS) -> None:
+    def __init__(self, truth: Truth, faults: BoltFaults = NO_FAULTS) -> None:
         self.truth, self.faults = truth, faults
 
     def prepare(self, config: Config, context: TopologyContext) -> Maybe:

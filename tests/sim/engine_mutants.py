@@ -5,6 +5,7 @@ The mutants remove the rules from the production code: `kstorm.core.engine`, `ks
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from math import inf
 from typing import Any
 from unittest.mock import patch
 
@@ -13,42 +14,48 @@ from kstorm.core.engine import (
     AckerEngine,
     BoltEngine,
     Engine,
-    Progress,
-    Slot,
-    SpoutEngine,
+    InputProgress,
+    TaskTenure,
     Unit,
     transaction,
 )
-from kstorm.core.engine.effects import Commit, Effect, Keep, Release, Transact
+from kstorm.core.engine.checkpoints import Checkpoints
+from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Release, Transact
 from kstorm.core.engine.engine import Routine
-from kstorm.core.engine.slot import Phase
+from kstorm.core.engine.intake import Intake
+from kstorm.core.engine.spout import SpoutEngine, SpoutSends
+from kstorm.core.engine.tenure import Phase
 from kstorm.core.engine.transaction import Request
-from kstorm.core.tasks import Steps
-from kstorm.testing.group import FENCED, Group, Member
-from kstorm.testing.logs import Logs
-from kstorm.testing.process import Process
-from kstorm.testing.world import World
-from tests.sim.mutant import Mutant, gentle, handover, orderly, takeover, untracked
+from kstorm.core.user_code import Steps
+from kstorm.testing.consumer_group import FENCED, ConsumerGroup, GroupMember
+from kstorm.testing.logs import BrokerLogs
+from kstorm.testing.process import SimulatedProcess
+from kstorm.testing.world import SimulatedWorld
+from tests.sim.mutant import Mutant, far_handover, gentle, handover, orderly, takeover, untracked
 
 # The acker's checkpoint.
 
 
 def _offset_before_buckets() -> AbstractContextManager[object]:
     def store(self: AckerEngine, changes: Any, offsets: Any) -> Routine:
-        commit = Commit({slot.index: offset for slot, offset in offsets.items()}, waits=True)
+        commit = CommitOffsets(
+            {tenure.index: offset for tenure, offset in offsets.items()}, waits=True
+        )
         self._effects.append(commit)
         yield lambda: commit.answer is not None
         if changes:
-            transact = Transact(changes, {slot.index: offset for slot, offset in offsets.items()})
+            transact = Transact(
+                changes, {tenure.index: offset for tenure, offset in offsets.items()}
+            )
             self._effects.append(transact)
             yield lambda: transact.answer is not None
-            self._effects.append(Keep(changes, transact.answer or {}))
+            self._effects.append(ApplyToStore(changes, transact.answer or {}))
 
     return patch.object(AckerEngine, "_store", store)
 
 
 def _rows_before_news() -> AbstractContextManager[object]:
-    return patch.object(Progress, "finished", property(lambda self: self.begun))
+    return patch.object(InputProgress, "finished", property(lambda self: self.begun))
 
 
 # Transactions.
@@ -56,17 +63,21 @@ def _rows_before_news() -> AbstractContextManager[object]:
 
 def _no_offsets() -> AbstractContextManager[object]:
     make = Transact
-    return patch("kstorm.core.engine.bolt.Transact", lambda changes, offsets: make(changes, {}))
+    return patch(
+        "kstorm.core.engine.checkpoints.Transact", lambda changes, offsets: make(changes, {})
+    )
 
 
 def offsets_first() -> AbstractContextManager[object]:
     """Offsets are sent before the records are written."""
-    return patch.object(transaction, "ORDER", (Request.OFFSETS, Request.WRITE, Request.COMMIT))
+    return patch.object(
+        transaction, "REQUEST_ORDER", (Request.OFFSETS, Request.WRITE, Request.COMMIT)
+    )
 
 
 def unstable_offsets() -> AbstractContextManager[object]:
     """A new owner does not wait for offsets in open transactions."""
-    return patch.object(Logs, "is_stable", lambda *_: True)
+    return patch.object(BrokerLogs, "is_stable", lambda *_: True)
 
 
 @contextmanager
@@ -82,7 +93,7 @@ def _offsets_after_the_changelog() -> Iterator[None]:
 
     The offset is read after the state is recovered, and open transactions are not awaited.
     """
-    read = Process._read
+    read = SimulatedProcess._read
 
     def late(self: Any, task: int) -> None:
         read(self, task)
@@ -92,8 +103,8 @@ def _offsets_after_the_changelog() -> Iterator[None]:
             )
 
     with (
-        patch.object(Process, "_has_ended", lambda *_: True),
-        patch.object(Process, "_read", late),
+        patch.object(SimulatedProcess, "_has_ended", lambda *_: True),
+        patch.object(SimulatedProcess, "_read", late),
         unstable_offsets(),
     ):
         yield
@@ -111,13 +122,16 @@ def _no_namesakes() -> Iterator[None]:
     Neither the group nor the transaction coordinator checks which process with a name is the
     newest.
     """
-    refusal = Group.refusal
+    refusal = ConsumerGroup.refusal
 
-    def blind(self: Group, member: Member, generation: int) -> str:
+    def blind(self: ConsumerGroup, member: GroupMember, generation: int) -> str:
         refused = refusal(self, member, generation)
         return "" if refused == FENCED else refused
 
-    with patch.object(Group, "refusal", blind), patch.object(Logs, "newest", lambda *_: True):
+    with (
+        patch.object(ConsumerGroup, "refusal", blind),
+        patch.object(BrokerLogs, "newest", lambda *_: True),
+    ):
         yield
 
 
@@ -134,24 +148,19 @@ def _any_topic() -> AbstractContextManager[object]:
 
 
 def _state_last() -> AbstractContextManager[object]:
-    def end_poll(self: BoltEngine, poll: Any) -> None:
-        for slot, reached in poll.reached.items():
-            slot.progress.begin(poll.unit, reached)
-        self._poll = self._at_hand.unit = None
-        self._flush(poll.unit)
-        self._send(poll.unit, self.outbox.drain_acks())
-        poll.unit.close()
-        poll.whole.close()
+    def end_poll(self: Checkpoints, unit: Unit) -> None:
+        self.send(unit, self._engine.outbox.drain_acks())
+        unit.close()
 
-    return patch.object(BoltEngine, "_end_poll", end_poll)
+    return patch.object(Checkpoints, "end_poll", end_poll)
 
 
 def _offset_of_all_that_was_executed() -> AbstractContextManager[object]:
-    return patch.object(Progress, "arrived", property(lambda self: self.begun))
+    return patch.object(InputProgress, "arrived", property(lambda self: self.begun))
 
 
 def _offset_of_all_that_was_polled() -> AbstractContextManager[object]:
-    return patch.object(Progress, "finished", property(lambda self: self.begun))
+    return patch.object(InputProgress, "finished", property(lambda self: self.begun))
 
 
 # Tasks that come and go.
@@ -162,7 +171,9 @@ def _revoked_unseen() -> AbstractContextManager[object]:
 
     def blind(self: Engine[Any], tasks: Any, now: float) -> list[Effect]:
         opening = [
-            task for task in tasks if task in self.slots and self.slots[task].phase is Phase.OPENING
+            task
+            for task in tasks
+            if task in self.tenures and self.tenures[task].phase is Phase.OPENING
         ]
         left = revoked(self, [task for task in tasks if task not in opening], now)
         return [*left, *map(Release, opening)]
@@ -175,16 +186,16 @@ def _executes_on() -> Iterator[None]:
     work = BoltEngine._work
 
     def on(self: BoltEngine, share: Any, poll: Any) -> Steps:
-        leaving = [slot for slot, _ in share if slot.leaving]
-        for slot in leaving:
-            slot.leaving = False
+        leaving = [tenure for tenure, _ in share if tenure.leaving]
+        for tenure in leaving:
+            tenure.leaving = False
         yield from work(self, share, poll)
-        for slot in leaving:
-            slot.leaving = True
+        for tenure in leaving:
+            tenure.leaving = True
 
     with (
         patch.object(
-            Slot, "works", property(lambda self: self.phase in (Phase.WORKING, Phase.CLOSING))
+            TaskTenure, "works", property(lambda self: self.phase in (Phase.WORKING, Phase.CLOSING))
         ),
         patch.object(BoltEngine, "_work", on),
     ):
@@ -192,13 +203,13 @@ def _executes_on() -> Iterator[None]:
 
 
 def _leaves_uncommitted() -> AbstractContextManager[object]:
-    def let_go(self: BoltEngine, slot: Any) -> Routine:
+    def let_go(self: Checkpoints, tenure: Any) -> Routine:
         unit: Any = None
-        yield from self._run(lambda: self._cleanup(slot, unit))
-        if self.stateful:
+        yield from self._engine._run(lambda: self._engine._cleanup(tenure, unit))
+        if self._engine.stateful:
             yield from self._checkpoint()
 
-    return patch.object(BoltEngine, "let_go", let_go)
+    return patch.object(Checkpoints, "let_go", let_go)
 
 
 def earlier_tenures() -> AbstractContextManager[object]:
@@ -207,19 +218,32 @@ def earlier_tenures() -> AbstractContextManager[object]:
 
     def by_number(self: BoltEngine, item: Any, poll: Any) -> Any:
         return begin(
-            self, [(self.slots.get(slot.index, slot), records) for slot, records in item], poll
+            self,
+            [(self.tenures.get(tenure.index, tenure), records) for tenure, records in item],
+            poll,
         )
 
     return patch.object(BoltEngine, "_begin_poll", by_number)
 
 
 def _no_drain() -> AbstractContextManager[object]:
-    def let_go(self: SpoutEngine, slot: Any) -> Routine:
-        yield from self._run(slot.task.deactivate)
-        yield from self._run(lambda: self._close(slot.task))
-        self._flush(Unit())
+    def let_go(self: SpoutSends, tenure: Any) -> Routine:
+        yield from self._engine._run(tenure.task.deactivate)
+        yield from self._engine._run(lambda: self._engine._close(tenure.task))
+        self._engine._flush(Unit())
 
-    return patch.object(SpoutEngine, "let_go", let_go)
+    return patch.object(SpoutSends, "let_go", let_go)
+
+
+def _no_next_turn() -> AbstractContextManager[object]:
+    end = SpoutEngine._end_turn
+
+    def last(self: SpoutEngine, before: int, began: float) -> None:
+        end(self, before, began)
+        if self.rest:
+            self.next_turn = inf
+
+    return patch.object(SpoutEngine, "_end_turn", last)
 
 
 def engine_mutants() -> list[Mutant]:
@@ -233,7 +257,7 @@ def engine_mutants() -> list[Mutant]:
         ),
         Mutant(
             "fence: a zombie's checkpoint is refused",
-            lambda: patch.object(World, "fence", False),
+            lambda: patch.object(SimulatedWorld, "fence", False),
             handover,
         ),
         Mutant(
@@ -252,7 +276,8 @@ def engine_mutants() -> list[Mutant]:
         Mutant(
             "transaction: records arrive before offsets are handed in, or offsets are read stable (either would do)",
             _offsets_before_records,
-            handover,
+            far_handover,
+            within=12_000,
         ),
         Mutant(
             "takeover: offsets are read before the changelog, or its open transactions are waited for (either would do)",
@@ -278,4 +303,9 @@ def engine_mutants() -> list[Mutant]:
         Mutant("task: one that leaves commits what it executed", _leaves_uncommitted, orderly),
         Mutant("task: records of an earlier tenure are not executed", earlier_tenures, orderly),
         Mutant("spout: its open trees may end before the task is released", _no_drain, gentle),
+        Mutant("spout: a turn without a tuple is followed by another", _no_next_turn),
+        Mutant(
+            "intake: finished input makes room",
+            lambda: patch.object(Intake, "_finish", lambda *_: None),
+        ),
     ]

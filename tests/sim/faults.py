@@ -1,4 +1,4 @@
-"""The adversary of kstorm's own schedules. It also hits ZooKeeper, and has weather."""
+"""The adversary of kstorm's own schedules. It also hits ZooKeeper, and has fault_mix."""
 
 from collections.abc import Callable
 from enum import Enum, auto
@@ -6,16 +6,16 @@ from random import Random
 from typing import Any
 
 from kstorm.core.engine.engine import SETTLE_SECS
-from kstorm.core.engine.slot import Phase
+from kstorm.core.engine.tenure import Phase
 from kstorm.testing.adversary import CHANCE, Adversary, Fault
 from kstorm.testing.cluster import LocalCluster
-from kstorm.testing.process import Process
+from kstorm.testing.process import SimulatedProcess
 from kstorm.topology.topology import ACKER_COMPONENT
 from tests.sim.components import Join, Tally
 from tests.sim.kafka_source import SourceTopic
 
 
-class Weather(Enum):
+class FaultMix(Enum):
     """The kinds of faults."""
 
     FOUL = auto()
@@ -43,19 +43,19 @@ class Weather(Enum):
     """
 
 
-DRAWN = tuple(weather for weather in Weather if weather is not Weather.TAKEOVER)
-"""The weather that a schedule may draw. Mutants also use the others."""
+DRAWN = tuple(fault_mix for fault_mix in FaultMix if fault_mix is not FaultMix.TAKEOVER)
+"""The fault_mix that a schedule may draw. Mutants also use the others."""
 
-CALM = (Weather.GENTLE, Weather.ORDERLY)
+CALM = (FaultMix.GENTLE, FaultMix.ORDERLY)
 """Weather in which no fault may cost a replay or a second execution."""
 
 _HEIR_STEPS = 300
 
 _CHANCES = {
-    Weather.STORM: 0.25,
-    Weather.HANDOVER: 0.15,
-    Weather.ORDERLY: 0.15,
-    Weather.TAKEOVER: 0.2,
+    FaultMix.STORM: 0.25,
+    FaultMix.HANDOVER: 0.15,
+    FaultMix.ORDERLY: 0.15,
+    FaultMix.TAKEOVER: 0.2,
 }
 
 
@@ -63,19 +63,19 @@ def _without(faults: list[Fault], *costly: Callable[[], str]) -> list[Fault]:
     return [(weight, fault) for weight, fault in faults if fault not in costly]
 
 
-def _only_commits(process: Process[Any]) -> bool:
+def _only_commits(process: SimulatedProcess[Any]) -> bool:
     return process.transacting is not None and process.transacting.handed_in
 
 
-class Striker(Adversary):
-    """An adversary in some weather."""
+class ScheduleAdversary(Adversary):
+    """An adversary in some fault_mix."""
 
     def __init__(
         self,
         cluster: LocalCluster,
         source: SourceTopic | None,
         random: Random,
-        weather: Weather,
+        fault_mix: FaultMix,
         forget: Callable[[str], None],
     ) -> None:
         """`forget` is called with a component whose state is lost with its changelog."""
@@ -83,44 +83,44 @@ class Striker(Adversary):
         bolts = [spec.id for spec in topology.bolts]
         keepers = [spec.id for spec in topology.bolts if isinstance(spec.component, Tally)]
         names = {
-            Weather.FOUL: [*topology.components, *[ACKER_COMPONENT] * 5],
-            Weather.STORM: [spec.id for spec in topology.spouts],
-            Weather.GENTLE: [ACKER_COMPONENT],
-            Weather.ORDERLY: [ACKER_COMPONENT],
-            Weather.UNTRACKED: bolts,
-            Weather.HANDOVER: keepers or bolts,
-            Weather.TAKEOVER: keepers or bolts,
+            FaultMix.FOUL: [*topology.components, *[ACKER_COMPONENT] * 5],
+            FaultMix.STORM: [spec.id for spec in topology.spouts],
+            FaultMix.GENTLE: [ACKER_COMPONENT],
+            FaultMix.ORDERLY: [ACKER_COMPONENT],
+            FaultMix.UNTRACKED: bolts,
+            FaultMix.HANDOVER: keepers or bolts,
+            FaultMix.TAKEOVER: keepers or bolts,
         }
-        super().__init__(cluster, random, names.get(weather, []))
-        self._source, self._weather, self._forget = source, weather, forget
+        super().__init__(cluster, random, names.get(fault_mix, []))
+        self._source, self._weather, self._forget = source, fault_mix, forget
         self._keepers = [
             spec.id for spec in topology.bolts if isinstance(spec.component, Tally)
         ] + [ACKER_COMPONENT]
         self._movable = [spec.id for spec in topology.bolts if not isinstance(spec.component, Join)]
         if source is None:
             self._movable += [spec.id for spec in topology.spouts]
-        self.chance = _CHANCES.get(weather, CHANCE)
-        if weather in CALM:
+        self.chance = _CHANCES.get(fault_mix, CHANCE)
+        if fault_mix in CALM:
             # A task that has to move during a longer outage leaves work behind.
             self._patience = 0.9 * SETTLE_SECS
-        self._lossy = 0.2 if weather is Weather.STORM else self.draw(0.0, 0.0, 0.1)
+        self._lossy = 0.2 if fault_mix is FaultMix.STORM else self.draw(0.0, 0.0, 0.1)
 
     def faults(self) -> list[Fault]:
         faults = super().faults()
-        if self._weather is Weather.GENTLE:
+        if self._weather is FaultMix.GENTLE:
             faults = _without(faults, self.deactivate, self.stand_still)
             faults.append((6, self.move))
-        if self._weather is Weather.UNTRACKED:
+        if self._weather is FaultMix.UNTRACKED:
             faults = [
                 *_without(faults, self.deactivate),
                 (20, self.checkpoint),
                 (20, self.crash_amid_sending),
             ]
-        if self._weather is Weather.FOUL:
+        if self._weather is FaultMix.FOUL:
             faults += [(4, self.rewind), (2, self.remake_changelog)]
-        if self._weather is Weather.ORDERLY:
+        if self._weather is FaultMix.ORDERLY:
             faults = [(6, self.move), (3, self.checkpoint), (1, self.pass_time)]
-        if self._weather is Weather.HANDOVER:
+        if self._weather is FaultMix.HANDOVER:
             faults = _without(faults, self.stand_still, self.rewind, self.bury)
             faults += [
                 (40, self.checkpoint),
@@ -133,14 +133,14 @@ class Striker(Adversary):
             ]
             faults += [(20, self.pass_time), (6, self.restore_disk), (4, self.find_strange_disk)]
             faults += [(40, self.pause_amid_checkpoint)]
-        if self._weather is Weather.TAKEOVER:
+        if self._weather is FaultMix.TAKEOVER:
             faults = [(4, self.checkpoint), (6, self.commit_amid_takeover)]
-        if self._weather is Weather.STORM:
+        if self._weather is FaultMix.STORM:
             faults = _without(faults, self.stand_still)
         return faults if self._source is None else [*faults, *self._faults_of_zookeeper()]
 
     def _faults_of_zookeeper(self) -> list[Fault]:
-        often = 5 if self._weather is Weather.STORM else 1
+        often = 5 if self._weather is FaultMix.STORM else 1
         faults: list[Fault] = [
             (3 * often, self.expire_the_dead),
             (often, self.stop_zookeeper),
@@ -150,9 +150,9 @@ class Striker(Adversary):
 
     def begin(self) -> None:
         super().begin()
-        if self._weather is Weather.FOUL:
+        if self._weather is FaultMix.FOUL:
             self._cluster.disturb(self.draw(0.0, 0.05), self.draw(0.0, 0.1))
-        if self._weather in (*CALM, Weather.UNTRACKED):
+        if self._weather in (*CALM, FaultMix.UNTRACKED):
             self._cluster.disturb(0.0, self.draw(0.0, 0.1))
         if self._source is not None:
             self._source.zookeeper.lossy = self._lossy
@@ -224,7 +224,7 @@ class Striker(Adversary):
         heir = self._cluster.processes(name)[number]
         for _ in range(_HEIR_STEPS):
             if (
-                any(slot.phase is Phase.PREPARING for slot in heir.engine.slots.values())
+                any(tenure.phase is Phase.PREPARING for tenure in heir.engine.tenures.values())
                 or not self._cluster.step()
             ):
                 break

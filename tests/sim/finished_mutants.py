@@ -5,13 +5,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kstorm.kafka.above import Run, runs_between
-from kstorm.kafka.finished import Outcomes
-from kstorm.kafka.finished_topic import FinishedTopic
+from kstorm.kafka.completed_ranges import Run, runs_between
+from kstorm.kafka.finished_ranges import OffsetOutcomes
+from kstorm.kafka.offset_committer import OffsetCommitter
 from kstorm.kafka.partition_manager import PartitionManager
-from kstorm.kafka.positions import PositionedOffsets
+from kstorm.kafka.positioned_offsets import PositionedOffsets
 from kstorm.kafka.spout import KafkaSpout
-from kstorm.kafka.storing import Storing
 from tests.sim.at_most_once import explore_at_most_once
 from tests.sim.exactly_once.ranges import explore_ranges
 from tests.sim.kafka_source import SourceTopic
@@ -19,31 +18,31 @@ from tests.sim.mutant import Mutant, storm
 
 
 def _stored_before_its_range_is_there() -> AbstractContextManager[object]:
-    write = FinishedTopic.write
+    write = OffsetCommitter.write_range
 
-    def hasty(self: FinishedTopic, partition: Any, finished: Any, written: Any) -> None:
+    def hasty(self: OffsetCommitter, partition: Any, finished: Any, written: Any) -> None:
         write(self, partition, finished, lambda _: None)
         written(True)
 
-    return patch.object(FinishedTopic, "write", hasty)
+    return patch.object(OffsetCommitter, "write_range", hasty)
 
 
 def _refused_is_as_good_as_written() -> AbstractContextManager[object]:
-    write = FinishedTopic.write
+    write = OffsetCommitter.write_range
 
-    def trusting(self: FinishedTopic, partition: Any, finished: Any, written: Any) -> None:
+    def trusting(self: OffsetCommitter, partition: Any, finished: Any, written: Any) -> None:
         write(self, partition, finished, lambda _: written(True))
 
-    return patch.object(FinishedTopic, "write", trusting)
+    return patch.object(OffsetCommitter, "write_range", trusting)
 
 
 def _one_too_far() -> AbstractContextManager[object]:
-    save = Storing.save
+    save = OffsetCommitter.save
 
-    def far(self: Storing, partition: Any, offset: int, done: Any = ()) -> None:
+    def far(self: OffsetCommitter, partition: Any, offset: int, done: Any = ()) -> None:
         save(self, partition, offset + 1, [run for run in done if run[0] > offset])
 
-    return patch.object(Storing, "save", far)
+    return patch.object(OffsetCommitter, "save", far)
 
 
 def _done_is_what_was_emitted() -> AbstractContextManager[object]:
@@ -74,12 +73,14 @@ def _not_bounded_by_the_position() -> AbstractContextManager[object]:
 
 
 def _a_former_life_acked_it() -> AbstractContextManager[object]:
-    make = Outcomes.__init__
+    make = OffsetOutcomes.__init__
 
-    def forgetful(self: Outcomes, start: int, reached: int | None = None, **more: Any) -> None:
+    def forgetful(
+        self: OffsetOutcomes, start: int, reached: int | None = None, **more: Any
+    ) -> None:
         make(self, start, **more)
 
-    return patch.object(Outcomes, "__init__", forgetful)
+    return patch.object(OffsetOutcomes, "__init__", forgetful)
 
 
 def _the_position_is_stored_at_once() -> AbstractContextManager[object]:
@@ -123,24 +124,24 @@ def finished_mutants() -> list[Mutant]:
         ),
         Mutant(
             "finished: gaps in the log are absent",
-            lambda: patch.object(Outcomes, "gap", lambda *_: None),
+            lambda: patch.object(OffsetOutcomes, "gap", lambda *_: None),
         ),
         Mutant("above: only what is finished", _done_is_what_was_emitted),
         Mutant(
             "above: only what was acked",
-            lambda: patch.object(Outcomes, "exceptions", lambda *_: []),
+            lambda: patch.object(OffsetOutcomes, "exceptions", lambda *_: []),
         ),
         Mutant(
             "finished: dead letters are listed",
-            lambda: patch.object(Outcomes, "dead", lambda *_: None),
+            lambda: patch.object(OffsetOutcomes, "dead", lambda *_: None),
         ),
         Mutant(
             "finished: what cannot be decoded is skipped",
-            lambda: patch.object(Outcomes, "skip", lambda *_: None),
+            lambda: patch.object(OffsetOutcomes, "skip", lambda *_: None),
         ),
         Mutant(
             "finished: what held nothing is counted",
-            lambda: patch.object(Outcomes, "empty", lambda *_: None),
+            lambda: patch.object(OffsetOutcomes, "empty", lambda *_: None),
         ),
         Mutant(
             "finished: at most once, a range is in Kafka before its offset is stored",

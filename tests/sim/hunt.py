@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.sim.exactly_once.mutants import mutants as exactly_once_mutants
-from tests.sim.kinds import AT_LEAST_ONCE, EXACTLY_ONCE
+from tests.sim.guarantees import AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.sim.mutant import Mutant, remember_seeds
 from tests.sim.mutants import mutants
 

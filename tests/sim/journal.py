@@ -20,7 +20,7 @@ for name, module in list(sys.modules.items()):
 """
 
 
-class Journal:
+class RunJournal:
     """The finished schedules of a run, and their outcome. The same code ran all of them."""
 
     def __init__(

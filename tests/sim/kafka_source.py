@@ -6,7 +6,7 @@ Checked at each write of an offset to ZooKeeper:
   or is in the dead letters.
 - The offset does not go back.
 - No process moves it after another has taken over the lock.
-- Every offset below it is in a finished range (`tests.sim.finished`), which is true.
+- Every offset below it is in a finished range (`tests.sim.finished_topic`), which is true.
 """
 
 from collections import defaultdict
@@ -17,18 +17,18 @@ from typing import Any, NamedTuple, cast
 
 from kstorm.core.dead_letters import decode_letter
 from kstorm.kafka import KafkaHosts, KafkaMessageId, KafkaSpout, SpoutConfig
-from kstorm.kafka.finished import FinishedRange
+from kstorm.kafka.finished_ranges import FinishedRange
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import KAFKA, KafkaPorts, Partition
 from kstorm.runtime.zookeeper.lease import NOTHING
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets
 from kstorm.testing.processes import PROCESS, SpoutProcess
 from kstorm.topology import Config, Fields, Placed, SpoutOutputCollector, TopologyContext
+from tests.sim.async_components import give_way
 from tests.sim.components import FIELDS
-from tests.sim.finished import FinishedLog, SimulatedWriter
-from tests.sim.moods import Moods
-from tests.sim.reader import UNDECODABLE, Reader
-from tests.sim.slow import give_way
+from tests.sim.finished_topic import FinishedLog, SimulatedWriter
+from tests.sim.source_reader import UNDECODABLE, SimulatedSourceReader
+from tests.sim.spout_errors import SpoutErrors
 from tests.sim.truth import Message, Truth
 from tests.sim.zookeeper import SimulatedSession, SimulatedZooKeeper
 
@@ -37,7 +37,7 @@ _BAD, _LATE, _EMPTY, _NONE, _NARROW = b"bad ", b"late ", b"empty ", b"none ", b"
 _ODD = (_BAD, _LATE, _EMPTY, _NONE, _NARROW)
 
 
-class Record(NamedTuple):
+class SimulatedMessage(NamedTuple):
     """A message with the interface of `SourceMessage`."""
 
     place: Partition
@@ -77,7 +77,7 @@ class SourceTopic:
     random: Random
     truth: Truth
     partitions: int
-    logs: dict[Partition, list[Record]] = field(default_factory=dict)
+    logs: dict[Partition, list[SimulatedMessage]] = field(default_factory=dict)
     undecodable: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
     """Undecodable batches: the first offset, and the last plus one."""
     zookeeper: SimulatedZooKeeper = field(init=False)
@@ -126,9 +126,9 @@ class SourceTopic:
         at = (log[-1].at + 1 if log else 0) + self.random.choice((0, 0, 0, 1, 5))
         if undecodable:
             self.undecodable[place].append((at, at + undecodable))
-        log.append(Record(place, at + undecodable, content))
+        log.append(SimulatedMessage(place, at + undecodable, content))
 
-    def spout(self, moods: Moods) -> "SimulatedKafkaSpout":
+    def spout(self, moods: SpoutErrors) -> "SimulatedKafkaSpout":
         """Return a spout on this topic with a random configuration."""
         choice = self.random.choice
         self._tuples, limit = choice((1, 2)), choice((-1, -1, 2))
@@ -154,7 +154,9 @@ class SourceTopic:
             raise AssertionError("no simulated bolt writes to Kafka")
 
         return {
-            KAFKA: KafkaPorts(lambda _: Reader(self), self._open_offsets, refuse, self._open_writer)
+            KAFKA: KafkaPorts(
+                lambda _: SimulatedSourceReader(self), self._open_offsets, refuse, self._open_writer
+            )
         }
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> ZooKeeperOffsets:
@@ -165,6 +167,15 @@ class SourceTopic:
     def _open_writer(self, _: Mapping[str, Any]) -> SimulatedWriter:
         """Return the writer of the spout that has just opened its offsets."""
         return SimulatedWriter(self.finished, self._opening)
+
+    def end(self, place: Partition) -> int:
+        """Return the offset after the last record of a partition."""
+        return max(
+            *(record.at + 1 for record in self.logs[place][-1:]),
+            *(end for _, end in self.undecodable[place]),
+            0,
+            0,
+        )
 
     def start(self, place: Partition) -> int:
         """Return the first offset of a partition."""
@@ -267,7 +278,7 @@ class SourceTopic:
                     return
                 self.done_above += start <= record.at < end
 
-    def passed(self, partition: Partition, offset: int, record: Record) -> None:
+    def passed(self, partition: Partition, offset: int, record: SimulatedMessage) -> None:
         """Record that the stored offset moved past an unfinished message."""
         self.truth.violations.append(
             f"the offset of {_name(*partition)} moved to {offset}, and {_name(partition, record.at)} is not finished"
@@ -313,7 +324,7 @@ class SourceTopic:
     def _message(self, partition: Partition, offset: int) -> Message:
         return next(record.message for record in self.logs[partition] if record.at == offset)
 
-    def _is_done(self, record: Record) -> bool:
+    def _is_done(self, record: SimulatedMessage) -> bool:
         if record.content.startswith(_EMPTY):
             return True
         attempts = self._trees[record.place, record.at].values()
@@ -327,7 +338,7 @@ class SourceTopic:
 class SimulatedKafkaSpout(KafkaSpout):
     """The unchanged spout with the cluster's clock, and a wrapped collector."""
 
-    def __init__(self, topic: SourceTopic, config: SpoutConfig, moods: Moods) -> None:
+    def __init__(self, topic: SourceTopic, config: SpoutConfig, moods: SpoutErrors) -> None:
         super().__init__(config)
         self._topic, self._moods = topic, moods
 
@@ -338,7 +349,9 @@ class SimulatedKafkaSpout(KafkaSpout):
         self._clock = lambda: process.world.now
         self._life = self._topic.begin_life()
         super().open(
-            config, context, cast(SpoutOutputCollector, _Ear(collector, self._topic, self._life))
+            config,
+            context,
+            cast(SpoutOutputCollector, _ReportingCollector(collector, self._topic, self._life)),
         )
         self._moods.sulk(self._topic.truth, "open", context)
 
@@ -368,14 +381,14 @@ class SimulatedKafkaSpout(KafkaSpout):
         """Close like the spout, but on this thread. Yields to other steps meanwhile. May raise."""
         self._coordinator.commit()
         self._coordinator.close()
-        await self._finished.close()
+        await self._storing.close()
         self._coordinator.abandon()
         await give_way()
         self._shut()
         self._moods.speak(self._topic.truth, "close")
 
 
-class _Ear:
+class _ReportingCollector:
     """A collector that reports its emits."""
 
     def __init__(self, collector: SpoutOutputCollector, topic: SourceTopic, life: int) -> None:

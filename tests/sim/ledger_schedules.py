@@ -5,7 +5,7 @@ from random import Random
 
 from kstorm.core.ledger import Ledger
 from kstorm.core.outbox import CompletionBox
-from tests.sim.ledger_world import Copy, LedgerWorld, Tree
+from tests.sim.ledger_world import LedgerWorld, ModelTree, TupleCopy
 
 
 def explore(
@@ -21,11 +21,11 @@ def explore(
     def process() -> int:
         return random.randrange(3)
 
-    def on_copy(copies: list[Copy], act: Callable[[Copy], None]) -> None:
+    def on_copy(copies: list[TupleCopy], act: Callable[[TupleCopy], None]) -> None:
         if copies:
             act(random.choice(copies))
 
-    def on_tree(act: Callable[[Tree], None]) -> None:
+    def on_tree(act: Callable[[ModelTree], None]) -> None:
         if world.trees:
             act(random.choice(list(world.trees.values())))
 

@@ -33,21 +33,21 @@ class StuckError(AssertionError):
 
 
 @dataclass(eq=False)
-class Run:
+class TupleExecution:
     """One execution of a tuple that ended with an ack."""
 
-    children: list["Copy"]
+    children: list["TupleCopy"]
     applied: bool = False
     """True once a ledger has seen the ack."""
 
 
 @dataclass(eq=False)
-class Copy:
+class TupleCopy:
     """One tuple of a tree."""
 
-    tree: "Tree"
+    tree: "ModelTree"
     edge: int
-    runs: list[Run] = field(default_factory=list)
+    runs: list[TupleExecution] = field(default_factory=list)
     failed: bool = False
 
     @property
@@ -57,14 +57,14 @@ class Copy:
 
 
 @dataclass(eq=False)
-class Tree:
+class ModelTree:
     """One spout tuple with all its descendants."""
 
     root: int
     born: int
     """Rotations before it began."""
-    copies: list[Copy] = field(default_factory=list)
-    first: list[Copy] = field(default_factory=list)
+    copies: list[TupleCopy] = field(default_factory=list)
+    first: list[TupleCopy] = field(default_factory=list)
     disturbed: bool = False
     """True if something happened that may delay it until its timeout."""
     failed: bool = False
@@ -73,14 +73,14 @@ class Tree:
 
 
 @dataclass
-class Batch:
+class UnsentBatch:
     """The unsent output of one process: one record of the ackers' topic."""
 
     inits: dict[int, int] = field(default_factory=dict)
     acks: dict[int, int] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
     reset: set[int] = field(default_factory=set)
-    runs: list[Run] = field(default_factory=list)
+    runs: list[TupleExecution] = field(default_factory=list)
 
     def frame(self) -> AckFrame:
         """Return the frame for the topic. Inits name spout task 1."""
@@ -101,9 +101,9 @@ class LedgerWorld:
         self._topology = builder.build()
         self._make = make
         self._random = Random(seed)
-        self._batches = [Batch() for _ in range(processes)]
-        self.log: list[tuple[AckFrame, list[Run]]] = []
-        self.trees: dict[int, Tree] = {}
+        self._batches = [UnsentBatch() for _ in range(processes)]
+        self.log: list[tuple[AckFrame, list[TupleExecution]]] = []
+        self.trees: dict[int, ModelTree] = {}
         self.boundaries = [0]
         """Committed offsets, each after a full checkpoint."""
         self.rotations = 0
@@ -111,12 +111,12 @@ class LedgerWorld:
         self._start(0)
 
     @property
-    def open_copies(self) -> list[Copy]:
+    def open_copies(self) -> list[TupleCopy]:
         """Tuples that no execution has acked or failed yet."""
         return [copy for copy in self._copies() if not (copy.runs or copy.failed)]
 
     @property
-    def executed_copies(self) -> list[Copy]:
+    def executed_copies(self) -> list[TupleCopy]:
         """Tuples that were executed and acked."""
         return [copy for copy in self._copies() if copy.runs]
 
@@ -125,35 +125,35 @@ class LedgerWorld:
     def begin(self, process: int, copies: int) -> None:
         """A spout emits a tuple to some bolt tasks."""
         root = self._random.getrandbits(59) * 32 + self._random.randrange(_BUCKETS_IN_USE)
-        tree = self.trees[root] = Tree(root, self.rotations)
+        tree = self.trees[root] = ModelTree(root, self.rotations)
         tree.first = [self._new_copy(tree) for _ in range(copies)]
         self._batches[process].inits[root] = _xor(copy.edge for copy in tree.first)
 
-    def execute(self, process: int, copy: Copy, children: int) -> None:
+    def execute(self, process: int, copy: TupleCopy, children: int) -> None:
         """A bolt executes a tuple and acks it. A second execution delays its tree."""
         copy.tree.disturbed |= bool(copy.runs)
-        run = Run([self._new_copy(copy.tree) for _ in range(children)])
+        run = TupleExecution([self._new_copy(copy.tree) for _ in range(children)])
         copy.runs.append(run)
         self._ack(process, copy, run, _xor(child.edge for child in run.children))
 
-    def join(self, process: int, left: Copy, right: Copy) -> None:
+    def join(self, process: int, left: TupleCopy, right: TupleCopy) -> None:
         """A bolt anchors one tuple to two, with an edge for each, or one if they share a tree."""
         edges = [self._random.getrandbits(64), self._random.getrandbits(64)]
-        folded = Copy(left.tree, edges[0] ^ edges[1]) if left.tree is right.tree else None
+        folded = TupleCopy(left.tree, edges[0] ^ edges[1]) if left.tree is right.tree else None
         for copy, edge in zip((left, right), edges, strict=True):
             copy.tree.disturbed |= bool(copy.runs)
-            run = Run([folded or self._new_copy(copy.tree, edge)])
+            run = TupleExecution([folded or self._new_copy(copy.tree, edge)])
             copy.runs.append(run)
             self._ack(process, copy, run, edge)
         if folded is not None:
             left.tree.copies.append(folded)
 
-    def fail(self, process: int, copy: Copy) -> None:
+    def fail(self, process: int, copy: TupleCopy) -> None:
         """A bolt fails a tuple instead of acking it."""
         copy.failed = copy.tree.failed = True
         self._batches[process].failed.add(copy.tree.root)
 
-    def reset(self, process: int, tree: Tree) -> None:
+    def reset(self, process: int, tree: ModelTree) -> None:
         """A bolt requests more time."""
         self._batches[process].reset.add(tree.root)
 
@@ -161,7 +161,7 @@ class LedgerWorld:
 
     def deliver(self, process: int) -> None:
         """The output of a process becomes a record. Order is kept only within a process."""
-        batch, self._batches[process] = self._batches[process], Batch()
+        batch, self._batches[process] = self._batches[process], UnsentBatch()
         self.log.append((batch.frame(), batch.runs))
 
     def duplicate(self, offset: int) -> None:
@@ -270,17 +270,17 @@ class LedgerWorld:
             kind.clear()
         return news
 
-    def _ack(self, process: int, copy: Copy, run: Run, children: int) -> None:
+    def _ack(self, process: int, copy: TupleCopy, run: TupleExecution, children: int) -> None:
         batch, root = self._batches[process], copy.tree.root
         batch.acks[root] = batch.acks.get(root, 0) ^ copy.edge ^ children
         batch.runs.append(run)
 
-    def _new_copy(self, tree: Tree, edge: int | None = None) -> Copy:
-        copy = Copy(tree, self._random.getrandbits(64) if edge is None else edge)
+    def _new_copy(self, tree: ModelTree, edge: int | None = None) -> TupleCopy:
+        copy = TupleCopy(tree, self._random.getrandbits(64) if edge is None else edge)
         tree.copies.append(copy)
         return copy
 
-    def _copies(self) -> Iterator[Copy]:
+    def _copies(self) -> Iterator[TupleCopy]:
         for tree in self.trees.values():
             yield from tree.copies
 

@@ -3,13 +3,13 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.sim.reached import Line
+from tests.sim.coverage import Line
 
 
 @dataclass
 class SimOutcome:
     kind: str = "at-least-once"
-    """See `tests.sim.kinds`."""
+    """See `tests.sim.guarantees`."""
     schedules: int = 0
     messages: int = 0
     replays: int = 0

@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.sim.kinds import KINDS
+from tests.sim.coverage import all_lines, rarely, source
+from tests.sim.guarantees import GUARANTEES
 from tests.sim.outcome import SimOutcome
-from tests.sim.reached import all_lines, rarely, source
 
 _RARE = 0.01
 _MOST_RARE = 15
@@ -61,7 +61,7 @@ def _summary(outcome: SimOutcome, workers: int) -> str:
 
 
 def _coverage(outcome: SimOutcome) -> str:
-    lines = all_lines(KINDS[outcome.kind].modules)
+    lines = all_lines(GUARANTEES[outcome.kind].modules)
     share = len(lines & outcome.reached.keys()) / len(lines)
     return f"{outcome.traced:,} traced schedules reached {share:.1%} of the protocol's {len(lines):,} lines."
 
@@ -71,7 +71,7 @@ def _counts(counts: Counter[str]) -> list[tuple[str, str]]:
 
 
 def _rare(outcome: SimOutcome) -> list[tuple[str, str, str]]:
-    rare = rarely(outcome.reached, outcome.traced, _RARE, KINDS[outcome.kind].modules)
+    rare = rarely(outcome.reached, outcome.traced, _RARE, GUARANTEES[outcome.kind].modules)
     shown = [
         (f"{line[0]}:{line[1]}", f"{count:,} of {outcome.traced:,}", source(line))
         for line, count in rare[:_MOST_RARE]

@@ -3,7 +3,7 @@
 from rich.console import Console
 
 from tests.sim import ViolationError
-from tests.sim.kinds import KINDS
+from tests.sim.guarantees import GUARANTEES
 
 
 def replay(seed: int, trace: bool, console: Console, kind: str) -> int:
@@ -14,7 +14,7 @@ def replay(seed: int, trace: bool, console: Console, kind: str) -> int:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     try:
-        report = KINDS[kind].run(seed, tell)
+        report = GUARANTEES[kind].run(seed, tell)
     except ViolationError as error:
         console.print(f"[red]violation[/] {error}")
         return 1

@@ -7,11 +7,11 @@ from random import Random
 
 from kstorm.errors import KstormError
 from kstorm.testing.cluster import LocalCluster
-from kstorm.testing.ordeal import MOST_ROUNDS, work_among_faults, work_in_calm
-from kstorm.testing.world import untold
+from kstorm.testing.fault_phase import MOST_ROUNDS, work_among_faults, work_in_calm
+from kstorm.testing.world import discard_narration
 from kstorm.topology import Topology
 from tests.sim.components import Tally
-from tests.sim.faults import CALM, DRAWN, Striker, Weather
+from tests.sim.faults import CALM, DRAWN, FaultMix, ScheduleAdversary
 from tests.sim.kafka_source import TOPIC, SourceTopic
 from tests.sim.topologies import TICK_SECS, TIMEOUT, random_topology
 from tests.sim.truth import Truth
@@ -28,7 +28,7 @@ class ViolationError(AssertionError):
 
 
 @dataclass
-class Report:
+class ScheduleReport:
     """The events of one schedule."""
 
     seed: int
@@ -48,21 +48,21 @@ class Report:
 
 
 def run_schedule(
-    seed: int, tell: Callable[[str], None] = untold, weather: Weather | None = None
-) -> Report:
+    seed: int, tell: Callable[[str], None] = discard_narration, fault_mix: FaultMix | None = None
+) -> ScheduleReport:
     """Draw a topology and a schedule from a seed, and run it. `tell` gets its events as text.
 
     Raises `ViolationError`.
     """
     random = Random(f"schedule {seed}")
-    drawn = random.choice((*DRAWN, *[Weather.FOUL] * 4))
-    weather = weather or drawn
-    truth = Truth(messages=random.randint(3, 10), tracked=weather is not Weather.UNTRACKED)
-    kafka = weather is Weather.STORM or (random.random() < 0.3 and truth.tracked)
+    drawn = random.choice((*DRAWN, *[FaultMix.FOUL] * 4))
+    fault_mix = fault_mix or drawn
+    truth = Truth(messages=random.randint(3, 10), tracked=fault_mix is not FaultMix.UNTRACKED)
+    kafka = fault_mix is FaultMix.STORM or (random.random() < 0.3 and truth.tracked)
     source = SourceTopic(random, truth, random.choice((1, 2, 3))) if kafka else None
-    topology = random_topology(random, truth, source, weather in (*CALM, Weather.UNTRACKED))
+    topology = random_topology(random, truth, source, fault_mix in (*CALM, FaultMix.UNTRACKED))
     return run_topology(
-        topology, truth, seed, random.choice((0, 150, 150, 300)), source, weather, tell
+        topology, truth, seed, random.choice((0, 150, 150, 300)), source, fault_mix, tell
     )
 
 
@@ -72,23 +72,24 @@ def run_topology(
     seed: int,
     fault_steps: int,
     source: SourceTopic | None = None,
-    weather: Weather = Weather.FOUL,
-    tell: Callable[[str], None] = untold,
-) -> Report:
+    fault_mix: FaultMix = FaultMix.FOUL,
+    tell: Callable[[str], None] = discard_narration,
+) -> ScheduleReport:
     """Run a topology of simulated components, `fault_steps` steps of it with faults."""
-    report = Report(seed, truth.messages)
+    report = ScheduleReport(seed, truth.messages)
     random = Random(f"faults {seed}")
     resources = {} if source is None else source.resources
     with LocalCluster(topology, seed, resources, tell, at_once=False) as cluster:
         if source is not None:
             source.letters = lambda: cluster.sent(topology.dead_letters_topic)
-        adversary = Striker(cluster, source, random, weather, truth.forget)
+        _limit_intake(cluster, Random(f"intake {seed}"))
+        adversary = ScheduleAdversary(cluster, source, random, fault_mix, truth.forget)
         try:
             work_among_faults(cluster, adversary, fault_steps, lambda: _expect_no_violation(truth))
             report.steps = fault_steps
             _in_calm(cluster, truth, adversary, report)
             _reckon(cluster, truth, source)
-            if weather in CALM:
+            if fault_mix in CALM:
                 _expect(
                     not truth.replays,
                     f"{truth.replays} messages were replayed, and nothing called for it",
@@ -107,7 +108,9 @@ def run_topology(
     return report
 
 
-def _in_calm(cluster: LocalCluster, truth: Truth, adversary: Striker, report: Report) -> None:
+def _in_calm(
+    cluster: LocalCluster, truth: Truth, adversary: ScheduleAdversary, report: ScheduleReport
+) -> None:
     """Finish all messages without faults in bounded time. The last zombies resume at the end."""
 
     def is_done() -> bool:
@@ -191,6 +194,13 @@ def _reckon(cluster: LocalCluster, truth: Truth, source: SourceTopic | None) -> 
 
 def _expect_no_violation(truth: Truth) -> None:
     _expect(not truth.violations, "; ".join(truth.violations))
+
+
+def _limit_intake(cluster: LocalCluster, chance: Random) -> None:
+    """In a third of the schedules, let a process take so little input that it often has to pause."""
+    if chance.random() < 1 / 3:
+        high = chance.randint(1, 4)
+        cluster.limit_intake(high, chance.randint(0, high))
 
 
 def _expect(held: bool, else_say: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.sim.exactly_once.mutants import mutants
 from tests.sim.exactly_once.ranges import explore_ranges
-from tests.sim.exactly_once.small import explore_small_world
+from tests.sim.exactly_once.small_world import explore_small_world
 from tests.sim.exactly_once.world import explore_exactly_once
 from tests.sim.mutant import Mutant
 

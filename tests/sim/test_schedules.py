@@ -13,12 +13,12 @@ import pytest
 from kstorm.testing import LocalCluster
 from tests.sim import Truth, run_schedule, run_topology
 from tests.sim.at_most_once import explore_at_most_once
+from tests.sim.coverage import all_lines
 from tests.sim.leases import explore_leases
-from tests.sim.many import sweep
 from tests.sim.mutant import Mutant
 from tests.sim.mutants import mutants
 from tests.sim.outcome import SimOutcome
-from tests.sim.reached import all_lines
+from tests.sim.sweep import sweep
 from tests.sim.topologies import diamond_that_fails_every_seventh
 
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from kstorm.core.exact.unfinished import is_unfinished_key
-from kstorm.core.recovery import Copy
+from kstorm.core.exactly_once.unfinished import is_unfinished_key
+from kstorm.core.recovery import LocalCopy
 from kstorm.runtime.store.stored_state import StoredState
 from kstorm.testing import LocalCluster
-from kstorm.testing.disks import Table
-from kstorm.testing.logs import Fate
-from kstorm.testing.process import Process
+from kstorm.testing.disks import DiskTable
+from kstorm.testing.logs import TransactionFate
+from kstorm.testing.process import SimulatedProcess
 from kstorm.topology import (
     BasicOutputCollector,
     OutputFieldsDeclarer,
@@ -27,7 +27,7 @@ from kstorm.topology import (
     Tuple,
 )
 from tests.sim.exactly_once.components import Messages
-from tests.sim.exactly_once.small import BOLT, explore_small_world
+from tests.sim.exactly_once.small_world import BOLT, explore_small_world
 
 SCHEDULES = 60
 
@@ -35,11 +35,11 @@ SCHEDULES = 60
 class Tables:
     """The disk of a process with the interface of a `TaskStore`."""
 
-    def __init__(self, process: Process[Any]) -> None:
+    def __init__(self, process: SimulatedProcess[Any]) -> None:
         self._process = process
 
-    def copy(self, task: int) -> Copy | None:
-        return self._table(task).copy if task in self._process.engine.slots else None
+    def copy(self, task: int) -> LocalCopy | None:
+        return self._table(task).copy if task in self._process.engine.tenures else None
 
     def get(self, task: int, key: bytes) -> bytes | None:
         return self._table(task).rows.get(key)
@@ -47,15 +47,17 @@ class Tables:
     def items(self, task: int, start: bytes, at_once: int) -> Iterable[tuple[bytes, bytes]]:
         return sorted(row for row in self._table(task).rows.items() if row[0] >= start)
 
-    def _table(self, task: int) -> Table:
-        return self._process.disk._tables.get(self._process._changelog(task), Table())
+    def _table(self, task: int) -> DiskTable:
+        return self._process.disk._tables.get(self._process._changelog(task), DiskTable())
 
 
-def committed(process: Process[Any], task: int, reached: int) -> dict[str, bytes]:
+def committed(process: SimulatedProcess[Any], task: int, reached: int) -> dict[str, bytes]:
     """Return a task's state from its changelog, up to an offset."""
-    table = Table()
+    table = DiskTable()
     for written in process.world.logs.changelog(process._changelog(task))[: reached + 1]:
-        if written.transaction.fate is Fate.COMMITTED and not is_unfinished_key(written.change[0]):
+        if written.transaction.fate is TransactionFate.COMMITTED and not is_unfinished_key(
+            written.change[0]
+        ):
             table.apply([written.change])
     return {key.decode(): value for key, value in table.rows.items()}
 
@@ -64,7 +66,7 @@ def compare(cluster: LocalCluster, seen: Counter[str]) -> None:
     """Assert that both are the same."""
     for process in cluster.processes(BOLT):
         stored = StoredState(Tables(process))
-        for task in list(process.engine.slots):
+        for task in list(process.engine.tenures):
             if (copy := stored.copy(task)) is not None:
                 expected = committed(process, task, copy.reached)
                 told = dict(stored.page(task, "", None, 1000).pairs)

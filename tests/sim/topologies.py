@@ -4,12 +4,13 @@ from collections.abc import Callable
 from random import Random
 
 from kstorm.topology import BoltDeclarer, Config, Topology, TopologyBuilder
+from tests.sim.async_components import AsyncTally, SlowBatchRelay, SlowRelay, SlowSource, SlowTally
 from tests.sim.components import (
     NO_FAULTS,
     SIDE,
     BatchRelay,
+    BoltFaults,
     Collect,
-    Faults,
     Join,
     LateRelay,
     Relay,
@@ -17,9 +18,8 @@ from tests.sim.components import (
 )
 from tests.sim.groupings import FOR_EVER, Picky
 from tests.sim.kafka_source import SourceTopic
-from tests.sim.moods import Moods
-from tests.sim.slow import AsyncTally, SlowBatchRelay, SlowRelay, SlowSource, SlowTally
-from tests.sim.source import Source
+from tests.sim.replaying_source import ReplayingSource
+from tests.sim.spout_errors import SpoutErrors
 from tests.sim.truth import Truth
 
 TIMEOUT = 30.0
@@ -40,7 +40,7 @@ def random_topology(
         topology_max_spout_pending=random.choice((2, 5, 2000)),
         topology_frame_max_tuples=random.choice((1, 3, 4000)),
     )
-    wiring = _Wiring(TopologyBuilder("sim", config), random, truth, source, gentle)
+    wiring = _ShapeBuilder(TopologyBuilder("sim", config), random, truth, source, gentle)
     shapes: list[Callable[[], None]] = [wiring.chain, wiring.fan]
     if truth.tracked:  # tuples that a join holds are lost in a crash
         shapes.append(wiring.diamond)
@@ -54,8 +54,8 @@ def diamond_that_fails_every_seventh(truth: Truth, acker_executors: int = 1) -> 
     One branch fails every seventh message once.
     """
     builder = TopologyBuilder("diamond", Config(topology_acker_executors=acker_executors))
-    builder.set_spout("source", Source(truth))
-    builder.set_bolt("left", Relay(truth, faults=Faults(fail_every=7)), 2).shuffle_grouping(
+    builder.set_spout("source", ReplayingSource(truth))
+    builder.set_bolt("left", Relay(truth, faults=BoltFaults(fail_every=7)), 2).shuffle_grouping(
         "source"
     )
     builder.set_bolt("right", Relay(truth), 2).shuffle_grouping("source")
@@ -68,7 +68,7 @@ def diamond_that_fails_every_seventh(truth: Truth, acker_executors: int = 1) -> 
 _RELAYS = (Relay, Relay, BatchRelay, BatchRelay, SlowRelay, SlowBatchRelay)
 
 
-class _Wiring:
+class _ShapeBuilder:
     """Shapes, drawn on one builder."""
 
     def __init__(
@@ -88,8 +88,8 @@ class _Wiring:
         )
         self.good = gentle or random.random() < 0.3
         """True if all bolts behave."""
-        moods = Moods(random.random() < 0.3, not self.good and random.random() < 0.3)
-        own = random.choice((Source, Source, SlowSource))
+        moods = SpoutErrors(random.random() < 0.3, not self.good and random.random() < 0.3)
+        own = random.choice((ReplayingSource, ReplayingSource, SlowSource))
         spout = (
             own(truth, random.choice((0, 0, 3)), moods) if source is None else source.spout(moods)
         )
@@ -185,9 +185,9 @@ class _Wiring:
         parallelism = self.random.choice((1, 1, 2))
         return parallelism, parallelism + self.random.choice((0, 0, 1))
 
-    def _faults(self) -> Faults:
+    def _faults(self) -> BoltFaults:
         if self.good:
             return NO_FAULTS
         fail, error, forget = (self.random.choice((0, 0, 3, 7)) for _ in range(3))
         ever = self.source is not None and self.source.gives_up and self.random.random() < 0.5
-        return Faults(fail, error, forget, ever, moody=error == 7)
+        return BoltFaults(fail, error, forget, ever, moody=error == 7)

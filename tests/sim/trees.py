@@ -20,11 +20,11 @@ from kstorm.operations.trees.tree_reader import TopicRecord, TreeReader
 from kstorm.operations.trees.verdict import VerdictKind, verdict_on
 from kstorm.operations.trees.xor_solver import MOST_UNKNOWN
 from kstorm.testing.cluster import LocalCluster
-from kstorm.testing.ordeal import work_among_faults
+from kstorm.testing.fault_phase import work_among_faults
 from kstorm.topology import Topology
 from tests.sim.acks import Acknowledged, records_of, watch_acks
 from tests.sim.exactly_once.world import exact_topology, strike
-from tests.sim.faults import CALM, DRAWN, Striker, Weather
+from tests.sim.faults import CALM, DRAWN, FaultMix, ScheduleAdversary
 from tests.sim.kafka_source import SourceTopic
 from tests.sim.topologies import random_topology
 from tests.sim.truth import Truth
@@ -135,19 +135,21 @@ def explore_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
     """Run a schedule among faults. Abort it at any moment, or when all processes are idle."""
     rebuilt = rebuilt or Rebuilt()
     random = Random(f"trees {seed}")
-    weather = random.choice([weather for weather in DRAWN if weather is not Weather.UNTRACKED])
+    fault_mix = random.choice(
+        [fault_mix for fault_mix in DRAWN if fault_mix is not FaultMix.UNTRACKED]
+    )
     truth = Truth(messages=random.randint(3, 10))
     source = (
         SourceTopic(random, truth, random.choice((1, 2, 3)))
         if random.random() < _WITH_KAFKA
         else None
     )
-    topology = random_topology(random, truth, source, weather in CALM)
+    topology = random_topology(random, truth, source, fault_mix in CALM)
     resources = {} if source is None else source.resources
     with watch_acks() as acks, LocalCluster(topology, seed, resources, at_once=False) as cluster:
         if source is not None:
             source.letters = lambda: cluster.sent(topology.dead_letters_topic)
-        adversary = Striker(cluster, source, random, weather, truth.forget)
+        adversary = ScheduleAdversary(cluster, source, random, fault_mix, truth.forget)
         work_among_faults(cluster, adversary, random.choice((0, 150, 300)))
         adversary.end()
         _go_on(cluster, random)

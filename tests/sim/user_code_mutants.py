@@ -9,11 +9,11 @@ from kstorm.core import collectors, routing, spout_task
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.emission import Emission
 from kstorm.core.engine import BoltEngine, Engine, SpoutEngine
-from kstorm.core.engine.effects import Effect, Run
-from kstorm.core.engine.engine import Job
+from kstorm.core.engine.effects import Effect, RunUserCode
+from kstorm.core.engine.engine import UserCodeJob
 from kstorm.core.lanes import Lane
 from kstorm.core.spout_task import SpoutTask
-from kstorm.core.tasks import Steps
+from kstorm.core.user_code import Steps
 from kstorm.kafka import emitting
 from tests.sim.mutant import Mutant, orderly
 
@@ -86,8 +86,8 @@ def _first_that_raises_is_the_last() -> AbstractContextManager[object]:
 
 @contextmanager
 def _ends_may_not_raise() -> Iterator[None]:
-    def cleanup(self: BoltEngine, slot: Any, unit: Any) -> Steps:
-        yield from _called(slot.task.bolt.cleanup)
+    def cleanup(self: BoltEngine, tenure: Any, unit: Any) -> Steps:
+        yield from _called(tenure.task.bolt.cleanup)
 
     def close(self: SpoutEngine, task: Any) -> Steps:
         yield from _called(task.spout.close)
@@ -107,13 +107,13 @@ def _called(method: Callable[[], Any]) -> Steps:
 
 @contextmanager
 def _jobs_side_by_side() -> Iterator[None]:
-    jobs: dict[int, tuple[Run, Job]] = {}
+    jobs: dict[int, tuple[RunUserCode, UserCodeJob]] = {}
 
     def begin(self: Engine[Any]) -> bool:
         if not self._jobs:
             return False
         job = self._jobs.popleft()
-        runs = [Run(steps) for steps in job.runs()]
+        runs = [RunUserCode(steps) for steps in job.runs()]
         job.left = len(runs)
         jobs.update((id(run), (run, job)) for run in runs)
         self._effects += runs
@@ -121,7 +121,7 @@ def _jobs_side_by_side() -> Iterator[None]:
             job.on_end()
         return True
 
-    def ran(self: Engine[Any], run: Run, now: float) -> list[Effect]:
+    def ran(self: Engine[Any], run: RunUserCode, now: float) -> list[Effect]:
         self.now = now
         _, job = jobs.pop(id(run))
         job.left -= 1

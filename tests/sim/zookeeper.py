@@ -33,7 +33,7 @@ T = TypeVar("T")
 Watch = Callable[..., object]
 
 
-class Host(Protocol):
+class SessionHost(Protocol):
     """A process that has a session."""
 
     background: list[Callable[[], list[Step]]]
@@ -171,10 +171,10 @@ class SimulatedZooKeeper:
 class SimulatedSession:
     """A process's access to ZooKeeper, in steps of the process.
 
-    It has the interface of `kstorm.runtime.zookeeper.offsets.Session`.
+    It has the interface of `kstorm.runtime.zookeeper.offsets.OffsetSession`.
     """
 
-    def __init__(self, zookeeper: SimulatedZooKeeper, process: Host) -> None:
+    def __init__(self, zookeeper: SimulatedZooKeeper, process: SessionHost) -> None:
         self.process = process
         self._zookeeper = zookeeper
         self._leases: list[Lease] = []

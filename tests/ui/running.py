@@ -16,8 +16,8 @@ import pytest
 from kstorm.dev.local_processes import LocalProcesses
 from kstorm.dev.processes import ManagedProcess
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.runtime.kafka.one_partition import bounds
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import bounds
 from tests.integration import topologies
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, make_topics
 

@@ -8,9 +8,9 @@ from confluent_kafka.cimpl import NewTopic
 from playwright.sync_api import Page, expect
 
 from kstorm.dev.servers import EmbeddedKafka
-from kstorm.kafka.finished import VERSION, FinishedRange, Skipped
-from kstorm.runtime.kafka.one_partition import write_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.kafka.finished_ranges import VERSION, FinishedRange, Skipped
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import write_topic
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, topology
 

@@ -11,9 +11,9 @@ from playwright.sync_api import Page, expect
 
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.events import Event
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.event_log import read_events
-from kstorm.runtime.kafka.one_partition import bounds
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import bounds
 from kstorm_ui.settings import ACTIONS
 from tests.conftest import Eventually
 from tests.ui.conftest import OpenPage

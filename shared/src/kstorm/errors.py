@@ -26,8 +26,23 @@ class EmitError(KstormError):
     """A bolt or spout emitted something that its declaration does not allow."""
 
 
-class TupleTooLargeError(EmitError):
+class PermanentError(KstormError):
+    """Raised while a tuple is executed if no further attempt can succeed.
+
+    The message becomes a dead letter at once, instead of after its last retry.
+    """
+
+
+class UnsendableError(PermanentError, EmitError):
+    """A tuple holds a value that cannot travel, such as an integer of more than 64 bits."""
+
+
+class TupleTooLargeError(UnsendableError):
     """A single tuple is larger than a Kafka record may be."""
+
+
+class UnstorableError(PermanentError, TypeError, ValueError):
+    """A state cannot hold a value: MessagePack cannot encode it, or it is too large."""
 
 
 class FrameError(KstormError):

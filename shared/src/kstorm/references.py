@@ -18,7 +18,7 @@ _MOST: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ExpectedKind:
     """The kind of object expected by `find`."""
 
     name: str
@@ -42,7 +42,7 @@ def is_code(reference: str) -> bool:
     return ":" in reference or is_file(reference)
 
 
-def find(reference: str, kind: Kind) -> object:
+def find(reference: str, kind: ExpectedKind) -> object:
     """Return the object named by `package.module:attribute`. Modules of the current directory can
     be imported.
 
@@ -85,13 +85,13 @@ def find(reference: str, kind: Kind) -> object:
         ) from None
 
 
-def _others(module: ModuleType, kind: Kind) -> str:
+def _others(module: ModuleType, kind: ExpectedKind) -> str:
     """Return a module's objects of a kind as references, or "" if there are none."""
     names = [name for name, value in vars(module).items() if kind.fits(module, value)]
     return _listed(f"{module.__name__}:{name}" for name in names)
 
 
-def _others_of(name: str, kind: Kind) -> str:
+def _others_of(name: str, kind: ExpectedKind) -> str:
     """Return the same for a module given by name, or "" if it cannot be imported."""
     try:
         return _others(importlib.import_module(name), kind)

@@ -31,8 +31,8 @@ from tests.bench.feed import BenchProducer
 from tests.bench.figures import spread
 from tests.bench.progress import Progress
 from tests.bench.report import machine
-from tests.bench.spark.terms import CORES, SHUFFLE_PARTITIONS
-from tests.bench.terms import PARTITIONS
+from tests.bench.run_parameters import PARTITIONS
+from tests.bench.spark.shared_settings import CORES, SHUFFLE_PARTITIONS
 from tests.bench.usage import Usage
 
 _TOPIC: Final = "word-counts"

@@ -36,8 +36,8 @@ from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables
 from tests.bench.progress import Progress
 from tests.bench.report import machine
-from tests.bench.spark.terms import CORES, SHUFFLE_PARTITIONS
-from tests.bench.terms import PARTITIONS
+from tests.bench.run_parameters import PARTITIONS
+from tests.bench.spark.shared_settings import CORES, SHUFFLE_PARTITIONS
 from tests.pipeline.topic import as_of_stream
 
 _WORDS: Final = 2000
@@ -53,7 +53,7 @@ replays: 1 % of the records are of messages of 10 minutes ago (near), or of any 
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class BatchKind:
     """A kind of batches."""
 
     name: str
@@ -78,11 +78,11 @@ class Kind:
 
 
 KINDS: Final = (
-    Kind("even"),
-    Kind("skewed", skewed=True),
-    Kind("replays, near", late="ago"),
-    Kind("skewed and near", skewed=True, late="ago"),
-    Kind("replays, far", late="any"),
+    BatchKind("even"),
+    BatchKind("skewed", skewed=True),
+    BatchKind("replays, near", late="ago"),
+    BatchKind("skewed and near", skewed=True, late="ago"),
+    BatchKind("replays, far", late="any"),
 )
 
 
@@ -96,7 +96,7 @@ class Filling:
         self._marks = HighWaterMarks(self.tables)
         self._numbers = count()
 
-    def add(self, kind: Kind) -> tuple[float, float]:
+    def add(self, kind: BatchKind) -> tuple[float, float]:
         """Write one more batch, and return its seconds and CPU seconds."""
         number = next(self._numbers)
         rows = as_of_stream(_records(self._spark, kind, number * self._size, self._size))
@@ -161,7 +161,7 @@ def _rounds(
     spark: SparkSession,
     directory: Path,
     full: Filling,
-    kind: Kind,
+    kind: BatchKind,
     size: int,
     rounds: int,
     progress: Progress,
@@ -178,7 +178,7 @@ def _rounds(
             yield found
 
 
-def _records(spark: SparkSession, kind: Kind, first: int, size: int) -> DataFrame:
+def _records(spark: SparkSession, kind: BatchKind, first: int, size: int) -> DataFrame:
     """Return records of a word count in bronze's form. They are cached before the measurement."""
     number = sf.col("id")
     message = kind.message(number, first)

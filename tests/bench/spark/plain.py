@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from kstorm.dev.java import SHORT_RUN_OPTIONS
-from tests.bench.spark.terms import COLUMNS, CORES, SHUFFLE_PARTITIONS
+from tests.bench.spark.shared_settings import COLUMNS, CORES, SHUFFLE_PARTITIONS
 
 _CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

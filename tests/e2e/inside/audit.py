@@ -12,10 +12,10 @@ from typing import cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
-from tests.e2e.inside.tally import Output, Place, Tally, Truth
+from tests.e2e.inside.tally import ExpectedOutput, MessagePlace, SinkRecord, Tally
 
 
-def audit(truth: Truth) -> None:
+def audit(truth: ExpectedOutput) -> None:
     """The main function of a module with a truth."""
     servers, source, sink, letters, patience = sys.argv[1:]
     tally = Tally(truth)
@@ -36,9 +36,9 @@ def audit(truth: Truth) -> None:
     print(tally.findings().to_json(), flush=True)
 
 
-def _output(message: Message) -> Output:
+def _output(message: Message) -> SinkRecord:
     headers = dict(cast("list[tuple[str, bytes]]", message.headers() or []))
-    return Output(message.value() or b"", headers, message.timestamp()[1])
+    return SinkRecord(message.value() or b"", headers, message.timestamp()[1])
 
 
 def _read_source(servers: str, topic: str, tally: Tally) -> None:
@@ -50,7 +50,7 @@ def _read_source(servers: str, topic: str, tally: Tally) -> None:
             if message.error():
                 continue
             left -= 1
-            place = Place(topic, message.partition() or 0, message.offset() or 0)
+            place = MessagePlace(topic, message.partition() or 0, message.offset() or 0)
             tally.add_message(place, message.value() or b"", message.timestamp()[1])
 
 

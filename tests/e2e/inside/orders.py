@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 from tests.e2e.inside.audit import audit
-from tests.e2e.inside.tally import Output, Place
+from tests.e2e.inside.tally import MessagePlace, SinkRecord
 
 _PERCENT = {"DE": 19, "FR": 20, "NO": 25, None: 0}
 
@@ -29,14 +29,14 @@ class Orders:
         """By customer and number of orders: the amount of the last order, and the total."""
         self._wrong: list[str] = []
 
-    def outputs_of(self, place: Place, value: bytes) -> Sequence[str]:
+    def outputs_of(self, place: MessagePlace, value: bytes) -> Sequence[str]:
         try:
             self._orders[str(place)] = _reckon(json.loads(value))
         except (LookupError, TypeError, InvalidOperation) as error:
             raise ValueError(f"{place} is no order: {error!r}") from error
         return [str(place)]
 
-    def take(self, output: Output) -> str:
+    def take(self, output: SinkRecord) -> str:
         topic, partition, offset = (
             output.headers[f"kstorm-source-{part}"].decode()
             for part in ("topic", "partition", "offset")

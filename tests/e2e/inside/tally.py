@@ -1,7 +1,7 @@
 """Compares the output of a topology with the expected output of its messages.
 
 Its only knowledge of kstorm is the format of a dead letter. The content of messages is known to a
-`Truth`.
+`ExpectedOutput`.
 """
 
 import base64
@@ -15,7 +15,7 @@ from tests.e2e.inside.findings import Findings
 _SHOWN: Final = 10
 
 
-class Place(NamedTuple):
+class MessagePlace(NamedTuple):
     """The position of a message in the source topic."""
 
     topic: str
@@ -26,7 +26,7 @@ class Place(NamedTuple):
         return f"{self.topic}-{self.partition}-{self.offset}"
 
 
-class Output(NamedTuple):
+class SinkRecord(NamedTuple):
     """A record of the sink."""
 
     value: bytes
@@ -35,17 +35,17 @@ class Output(NamedTuple):
     """When it was written, in ms since 1970."""
 
 
-class Truth(Protocol):
+class ExpectedOutput(Protocol):
     """The expected output of messages, computed without the topology."""
 
-    def outputs_of(self, place: Place, value: bytes) -> Sequence[str]:
+    def outputs_of(self, place: MessagePlace, value: bytes) -> Sequence[str]:
         """Return the names of a message's expected outputs.
 
         Raises `ValueError` if the message can never be processed.
         """
         ...
 
-    def take(self, output: Output) -> str:
+    def take(self, output: SinkRecord) -> str:
         """Record the content of an output, and return its name.
 
         Raises `ValueError` or `LookupError` if it has none.
@@ -64,19 +64,19 @@ class Truth(Protocol):
 class Tally:
     """Add all messages first, then the records of the sink and the dead letters."""
 
-    def __init__(self, truth: Truth) -> None:
+    def __init__(self, truth: ExpectedOutput) -> None:
         self._truth = truth
-        self._came: dict[Place, int] = {}
-        self._message_of: dict[str, Place] = {}  # by output
+        self._came: dict[MessagePlace, int] = {}
+        self._message_of: dict[str, MessagePlace] = {}  # by output
         self._missing = set[str]()
-        self._finished: dict[Place, int] = {}
+        self._finished: dict[MessagePlace, int] = {}
         self._strange = 0
         self._copies = Counter[int]()
-        self._poison = set[Place]()
-        self._letters = Counter[Place]()
+        self._poison = set[MessagePlace]()
+        self._letters = Counter[MessagePlace]()
         self._wrong_letters: list[str] = []
 
-    def add_message(self, place: Place, value: bytes, at: int) -> None:
+    def add_message(self, place: MessagePlace, value: bytes, at: int) -> None:
         """Add a source message. `at` is its arrival in ms since 1970."""
         self._came[place] = at
         try:
@@ -92,7 +92,7 @@ class Tally:
         """True once all expected output has arrived. There may be more."""
         return not self._missing and self._poison <= self._letters.keys()
 
-    def take_output(self, output: Output) -> None:
+    def take_output(self, output: SinkRecord) -> None:
         try:
             name = self._truth.take(output)
             message = self._message_of[name]
@@ -146,15 +146,15 @@ class Tally:
         return sorted(found.values())
 
 
-def _message_in(letter: dict[str, Any], sources: set[str]) -> Place:
+def _message_in(letter: dict[str, Any], sources: set[str]) -> MessagePlace:
     """Return the message of a dead letter.
 
     That is the letter's record, or the message whose coordinates are in the fields of a bolt's
     tuple. Raises `ValueError`, `LookupError` or `TypeError` if it names none.
     """
-    place = Place(letter["topic"], letter["partition"], letter["offset"])
+    place = MessagePlace(letter["topic"], letter["partition"], letter["offset"])
     if place.topic in sources:
         return place
     values = json.loads(base64.b64decode(letter["value"]))["values"]
     (source,) = sources
-    return Place(source, values["partition"], values["offset"])
+    return MessagePlace(source, values["partition"], values["offset"])

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tests.e2e.inside.audit import audit
-from tests.e2e.inside.tally import Output, Place
+from tests.e2e.inside.tally import MessagePlace, SinkRecord
 
 
 class Words:
@@ -17,12 +17,12 @@ class Words:
         self._occurrences = Counter[str]()
         self._highest = Counter[str]()
 
-    def outputs_of(self, place: Place, value: bytes) -> Sequence[str]:
+    def outputs_of(self, place: MessagePlace, value: bytes) -> Sequence[str]:
         words = value.decode().split()
         self._occurrences.update(words)
         return [f"{place}-{position}" for position in range(len(words))]
 
-    def take(self, output: Output) -> str:
+    def take(self, output: SinkRecord) -> str:
         record = json.loads(output.value)
         word, name = str(record["word"]), str(record["id"])
         self._highest[word] = max(record["count"], self._highest[word])

@@ -29,13 +29,13 @@ STREAMS = [f"part{part}" for part in range(PARTS)]
 _RAISE = 0.04
 
 
-class Trouble:
+class RandomErrors:
     """Raises at random. Copies of a component share it, so a replay may fare differently."""
 
     def __init__(self, random: Random, often: float = _RAISE) -> None:
         self._random, self._often = random, often
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Trouble":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "RandomErrors":
         return self
 
     def maybe(self) -> None:
@@ -91,7 +91,7 @@ class Split(BasicBolt):
     So they are in separate frames, and anything can happen between two frames.
     """
 
-    def __init__(self, trouble: Trouble) -> None:
+    def __init__(self, trouble: RandomErrors) -> None:
         self._trouble = trouble
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
@@ -120,7 +120,7 @@ class SplitBatches(Split):
 class Count(StatefulBasicBolt):
     """Counts keys, and records the counted tuples in a list that is changed in place."""
 
-    def __init__(self, trouble: Trouble) -> None:
+    def __init__(self, trouble: RandomErrors) -> None:
         self._trouble = trouble
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
@@ -157,7 +157,7 @@ class CountBatches(Count):
 class Join(Bolt):
     """Holds a part of a message until the other arrives."""
 
-    def __init__(self, trouble: Trouble) -> None:
+    def __init__(self, trouble: RandomErrors) -> None:
         self._trouble = trouble
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:

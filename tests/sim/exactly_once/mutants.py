@@ -10,27 +10,30 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kstorm.core.engine import ExactBoltEngine, ExactSpoutEngine, Progress, Slot
-from kstorm.core.engine.effects import Effect, Keep, Transact
+from kstorm.core import state
+from kstorm.core.engine import InputProgress, TaskTenure
+from kstorm.core.engine.effects import ApplyToStore, Transact
 from kstorm.core.engine.engine import Routine
-from kstorm.core.engine.epochs import EpochEngine
-from kstorm.core.engine.slot import Phase
-from kstorm.core.engine.transaction import Answer, Request, Transactions, Writing
+from kstorm.core.engine.epochs import Epochs
+from kstorm.core.engine.exact_bolt import BoltEpochs
+from kstorm.core.engine.exact_spout import SpoutEpochs
+from kstorm.core.engine.tenure import Phase
+from kstorm.core.engine.transaction import Answer, Request, TransactionalWrite, Transactions
 from kstorm.core.engine.units import Unit
-from kstorm.core.exact import UndoableState
-from kstorm.core.exact.collector import ExactCollector
-from kstorm.core.exact.ledger import ExactLedger
-from kstorm.core.exact.spout_task import ExactSpoutTask
-from kstorm.core.exact.task import ExactBoltTask
-from kstorm.core.exact.unfinished import Left, Unfinished
+from kstorm.core.exactly_once import UndoableState
+from kstorm.core.exactly_once.collector import ExactCollector
+from kstorm.core.exactly_once.ledger import ExactLedger
+from kstorm.core.exactly_once.spout_task import ExactSpoutTask
+from kstorm.core.exactly_once.task import ExactBoltTask
+from kstorm.core.exactly_once.unfinished import UnfinishedTuple, UnfinishedTuples
 from kstorm.core.ledger import Ledger
 from kstorm.core.spout_task import SpoutTask
-from kstorm.testing.logs import Logs
-from kstorm.testing.process import Process
+from kstorm.testing.logs import BrokerLogs
+from kstorm.testing.process import SimulatedProcess
 from kstorm.testing.processes import BoltProcess
-from kstorm.testing.world import World
+from kstorm.testing.world import SimulatedWorld
 from tests.sim.engine_mutants import earlier_tenures, lives_on, offsets_first, unstable_offsets
-from tests.sim.exactly_once.small import explore_small_world
+from tests.sim.exactly_once.small_world import explore_small_world
 from tests.sim.exactly_once.world import explore_exactly_once
 from tests.sim.finished_mutants import range_mutants
 from tests.sim.mutant import Mutant
@@ -49,26 +52,29 @@ def _no_changes() -> AbstractContextManager[object]:
 
 def _forgets_what_hangs_on_them() -> AbstractContextManager[object]:
     return patch(
-        "kstorm.core.exact.unfinished.Left",
-        lambda row, attempts, waits, ack_val: Left(row, attempts, waits, 0),
+        "kstorm.core.exactly_once.unfinished.UnfinishedTuple",
+        lambda row, attempts, waits, ack_val: UnfinishedTuple(row, attempts, waits, 0),
     )
 
 
 def _sends_at_once() -> AbstractContextManager[object]:
     return patch.object(
-        ExactBoltEngine,
-        "_send",
-        lambda self, unit, records: super(EpochEngine, self)._send(unit, records),
+        BoltEpochs, "send", lambda self, unit, records: self._engine.send_now(unit, records)
     )
 
 
 def _reads_everything() -> AbstractContextManager[object]:
-    return patch.object(Logs, "stable_end", lambda self, place: len(self.records(place)))
+    return patch.object(BrokerLogs, "stable_end", lambda self, place: len(self.records(place)))
 
 
 def _keeps_effects() -> AbstractContextManager[object]:
     def take_back(self: ExactCollector) -> list[Any]:
+        if self.state is not None:
+            self.state.take_back()
+        self.emitted = self._emitted_before
+        failing, self.failing = self.failing, []
         self.end()
+        self.failing = failing
         return []
 
     return patch.object(ExactCollector, "take_back", take_back)
@@ -83,11 +89,16 @@ def _keeps_state() -> AbstractContextManager[object]:
 
 
 def _keeps_what_is_changed_in_place() -> AbstractContextManager[object]:
-    return patch.object(UndoableState, "_read_anew", lambda self, key: None)
+    def read(self: state._Encoded) -> Any:
+        if self.ready is None:
+            self.ready = state.value_of("", self.data)
+        return self.ready
+
+    return patch.object(state._Encoded, "read", read)
 
 
 def _forgets_the_unfinished() -> AbstractContextManager[object]:
-    return patch.object(Unfinished, "changes", lambda self: ())
+    return patch.object(UnfinishedTuples, "changes", lambda self: ())
 
 
 def _counts_held_ones_in_full() -> AbstractContextManager[object]:
@@ -100,23 +111,23 @@ def _never_tries_again() -> AbstractContextManager[object]:
 
 def _lets_go_before_the_commit() -> AbstractContextManager[object]:
     def settle(self: Any) -> Routine:
-        yield from self._in_turn(list)
+        yield from self._engine._in_turn(list)
 
-    def take_out(self: ExactBoltEngine, slot: Slot[Any]) -> Routine:
-        slot.phase = Phase.CLOSING
+    def take_out(self: BoltEpochs, tenure: TaskTenure[Any]) -> Routine:
+        tenure.phase = Phase.CLOSING
         yield from ()
 
-    return patch.multiple(ExactBoltEngine, _settle=settle, _take_out=take_out)
+    return patch.multiple(BoltEpochs, _settle=settle, _take_out=take_out)
 
 
 def _positions_before() -> AbstractContextManager[object]:
-    cut = ExactSpoutEngine.cut
+    cut = SpoutEpochs.cut
 
-    def without(self: ExactSpoutEngine) -> Any:
+    def without(self: SpoutEpochs) -> Any:
         changes, offsets, _ = cut(self)
         return changes, offsets, {}
 
-    return patch.object(ExactSpoutEngine, "cut", without)
+    return patch.object(SpoutEpochs, "cut", without)
 
 
 # The transaction.
@@ -127,7 +138,7 @@ def _gives_up_asking() -> AbstractContextManager[object]:
         answer = yield request
         return Answer.TAKEN_BACK if answer is Answer.NONE else answer
 
-    return patch.object(Writing, "_asked", staticmethod(asked))
+    return patch.object(TransactionalWrite, "_asked", staticmethod(asked))
 
 
 def _keeps_its_producer() -> AbstractContextManager[object]:
@@ -136,31 +147,32 @@ def _keeps_its_producer() -> AbstractContextManager[object]:
 
 
 def _forgets_what_is_refused() -> AbstractContextManager[object]:
-    def once(self: Writing) -> Generator[Request, Answer, None]:
+    def once(self: TransactionalWrite) -> Generator[Request, Answer, None]:
         yield Request.BEGIN
         if (yield from self._in_order()) is Answer.REFUSED:
             yield Request.ABORT
 
-    return patch.object(Writing, "_all", once)
+    return patch.object(TransactionalWrite, "_all", once)
 
 
 def _offsets_that_moved() -> AbstractContextManager[object]:
-    cut = ExactBoltEngine.cut
+    cut = BoltEpochs.cut
 
-    def moved(self: ExactBoltEngine) -> Any:
-        before = {slot.index: slot.progress.committed for slot in self.slots.values()}
+    def moved(self: BoltEpochs) -> Any:
+        tenures = self._engine.tenures
+        before = {tenure.index: tenure.progress.committed for tenure in tenures.values()}
         changes, offsets, positions = cut(self)
         return changes, {task: at for task, at in offsets.items() if at != before[task]}, positions
 
-    return patch.object(ExactBoltEngine, "cut", moved)
+    return patch.object(BoltEpochs, "cut", moved)
 
 
 def _never_looks_at_generations() -> AbstractContextManager[object]:
-    return patch.object(World, "fence", False)
+    return patch.object(SimulatedWorld, "fence", False)
 
 
 def _reads_open_changelogs() -> AbstractContextManager[object]:
-    return patch.object(Process, "_has_ended", lambda *_: True)
+    return patch.object(SimulatedProcess, "_has_ended", lambda *_: True)
 
 
 @contextmanager
@@ -184,11 +196,11 @@ def _offsets_read_last() -> Iterator[None]:
 
     def late(self: Any, task: int) -> None:
         offset = self.world.logs.committed(self._place(task))
-        self.engine.slots[task].progress = Progress(offset)
+        self.engine.tenures[task].progress = InputProgress(offset)
         recover(self, task)
 
     with (
-        patch.object(BoltProcess, "_is_stable_now", Process._is_stable, create=True),
+        patch.object(BoltProcess, "_is_stable_now", SimulatedProcess._is_stable, create=True),
         patch.object(BoltProcess, "_is_stable", lambda *_: True),
         patch.object(BoltProcess, "_has_ended", ended),
         patch.object(BoltProcess, "_open", late),
@@ -197,36 +209,35 @@ def _offsets_read_last() -> Iterator[None]:
 
 
 def _disk_first() -> AbstractContextManager[object]:
-    written_as = EpochEngine._written_as
+    written_as = Epochs._written_as
 
     def ahead(self: Any, transact: Transact) -> Routine:
-        self._effects.append(Keep(transact.changes, dict.fromkeys(transact.changes, -1)))
+        self._engine._effects.append(
+            ApplyToStore(transact.changes, dict.fromkeys(transact.changes, -1))
+        )
         yield from written_as(self, transact)
 
-    return patch.object(EpochEngine, "_written_as", ahead)
+    return patch.object(Epochs, "_written_as", ahead)
 
 
 def _letters_at_once() -> AbstractContextManager[object]:
-    drain = EpochEngine._drain
+    drain = Epochs._drain
 
     def early(self: Any) -> None:
-        letters, self.outbox.letters = self.outbox.letters, []
-        super(EpochEngine, self)._send(Unit(), [self._written(letter.letter) for letter in letters])
+        engine = self._engine
+        letters, engine.outbox.letters = engine.outbox.letters, []
+        engine.send_now(Unit(), [engine._written(letter.letter) for letter in letters])
         drain(self)
 
-    return patch.object(EpochEngine, "_drain", early)
+    return patch.object(Epochs, "_drain", early)
 
 
 def _cuts_amid_executions() -> AbstractContextManager[object]:
-    turn = EpochEngine._turn
+    def hasty(self: Any) -> None:
+        if not self._writing and self.is_cut_due:
+            self._engine._start(self._epoch())
 
-    def hasty(self: Any) -> list[Effect]:
-        if not self._writing and self._is_due:
-            self._start(self._epoch())
-        found: list[Effect] = turn(self)
-        return found
-
-    return patch.object(EpochEngine, "_turn", hasty)
+    return patch.object(Epochs, "before_turn", hasty)
 
 
 # The tasks.
@@ -234,13 +245,13 @@ def _cuts_amid_executions() -> AbstractContextManager[object]:
 
 def _takes_all_for_held() -> AbstractContextManager[object]:
     return patch(
-        "kstorm.core.exact.unfinished.Left",
-        lambda row, attempts, waits, ack_val: Left(row, attempts, False, ack_val),
+        "kstorm.core.exactly_once.unfinished.UnfinishedTuple",
+        lambda row, attempts, waits, ack_val: UnfinishedTuple(row, attempts, False, ack_val),
     )
 
 
 def _replays() -> AbstractContextManager[object]:
-    return patch.object(ExactSpoutTask, "tick", SpoutTask.tick)
+    return patch.object(ExactSpoutTask, "_expire", SpoutTask._expire)
 
 
 def _forgets_old_trees() -> AbstractContextManager[object]:

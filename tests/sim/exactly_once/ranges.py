@@ -14,12 +14,12 @@ from typing import Any
 
 from kstorm.errors import KstormError
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
-from kstorm.kafka.finished import FinishedRange
+from kstorm.kafka.finished_ranges import FinishedRange
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
 from kstorm.testing import LocalCluster
 from kstorm.testing.kafka import FakeKafka
-from kstorm.testing.world import untold
+from kstorm.testing.world import discard_narration
 from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
@@ -31,10 +31,10 @@ from kstorm.topology import (
     Tuple,
 )
 from kstorm.topology.config import EXACTLY_ONCE
-from tests.sim.exactly_once.components import End, Trouble
+from tests.sim.exactly_once.components import End, RandomErrors
 from tests.sim.exactly_once.world import expect, expect_once, rows, strike
-from tests.sim.finished import FinishedLog
-from tests.sim.schedule import Report, ViolationError
+from tests.sim.finished_topic import FinishedLog
+from tests.sim.schedule import ScheduleReport, ViolationError
 
 _SOURCE = "lines"
 _SPOUT = "spout"
@@ -61,7 +61,7 @@ class Numbers:
 class Pass(BasicBolt):
     """Emits its input numbers."""
 
-    def __init__(self, trouble: Trouble) -> None:
+    def __init__(self, trouble: RandomErrors) -> None:
         self._trouble = trouble
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
@@ -74,9 +74,9 @@ class Pass(BasicBolt):
         self._trouble.maybe()
 
 
-def explore_ranges(seed: int, tell: Callable[[str], None] = untold) -> Report:
+def explore_ranges(seed: int, tell: Callable[[str], None] = discard_narration) -> ScheduleReport:
     """Run the schedule of a seed. Raises `ViolationError`."""
-    report = Report(seed, _MESSAGES, steps=_FAULTS)
+    report = ScheduleReport(seed, _MESSAGES, steps=_FAULTS)
     random = Random(f"ranges {seed}")
     topology, kafka = _topology(random), FakeKafka({_SOURCE: _PARTITIONS})
     logs = _produce(kafka, random)
@@ -115,7 +115,7 @@ def _topology(random: Random) -> Topology:
     builder = TopologyBuilder("ranges", config)
     builder.set_spout(_SPOUT, KafkaSpout(source), random.choice((1, 2))).set_num_tasks(2)
     passing = builder.set_bolt(
-        "pass", Pass(Trouble(Random(random.random()))), random.choice((1, 2))
+        "pass", Pass(RandomErrors(Random(random.random()))), random.choice((1, 2))
     ).set_num_tasks(2)
     passing.shuffle_grouping(_SPOUT)
     builder.set_bolt("end", End()).shuffle_grouping("pass")

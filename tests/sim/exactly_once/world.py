@@ -8,7 +8,7 @@ from typing import Any
 from kstorm.core.wire import TupleFrame, decode
 from kstorm.errors import KstormError
 from kstorm.testing import LocalCluster
-from kstorm.testing.world import untold
+from kstorm.testing.world import discard_narration
 from kstorm.topology import Config, Topology, TopologyBuilder
 from kstorm.topology.config import EXACTLY_ONCE
 from tests.sim.exactly_once.components import (
@@ -20,11 +20,11 @@ from tests.sim.exactly_once.components import (
     Join,
     JoinBatches,
     Messages,
+    RandomErrors,
     Split,
     SplitBatches,
-    Trouble,
 )
-from tests.sim.schedule import Report, ViolationError
+from tests.sim.schedule import ScheduleReport, ViolationError
 
 MESSAGES = 12
 _PARTITIONS = 2
@@ -34,9 +34,11 @@ _ROUNDS = 80  # seconds of calm, at most
 _QUIET = 20
 
 
-def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Report:
+def explore_exactly_once(
+    seed: int, tell: Callable[[str], None] = discard_narration
+) -> ScheduleReport:
     """Run the schedule of a seed. Raises `ViolationError`."""
-    report = Report(seed, MESSAGES, steps=_FAULTS)
+    report = ScheduleReport(seed, MESSAGES, steps=_FAULTS)
     random = Random(f"exactly once {seed}")
     topology = exact_topology(random)
     with LocalCluster(topology, seed, tell=tell, at_once=False) as cluster:
@@ -67,7 +69,7 @@ def exact_topology(random: Random) -> Topology:
         topology_bolt_retry_delay_max_ms=100,
     )
     log = [list(range(partition, MESSAGES, _PARTITIONS)) for partition in range(_PARTITIONS)]
-    trouble = Trouble(Random(random.random()))
+    trouble = RandomErrors(Random(random.random()))
     builder = TopologyBuilder("exact", config)
     builder.set_spout("messages", Messages(log), random.choice([1, 2])).set_num_tasks(2)
     split = random.choice((Split, SplitBatches))(trouble)

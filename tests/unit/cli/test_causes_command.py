@@ -13,8 +13,8 @@ from kstorm.errors import NoBrokerError
 from kstorm.operations.kubernetes.pod_command import PodCommand
 from kstorm.operations.status import backlogs, sampling
 from kstorm.operations.status.snapshots import Backlog, ProcessSnapshot
-from kstorm.runtime import running
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime import run_files
+from kstorm.runtime.base.settings import Settings
 from tests.exec_stub import Frames, ended
 from tests.kubernetes_stub import KubernetesStub
 from tests.unit.cli.conftest import Command
@@ -151,11 +151,11 @@ def test_local_runs_are_searched_first(
     monkeypatch.setattr(sampling, "backlogs_of", lambda *_: {})
     assert "(running there: none), and there is no kubeconfig" in kstorm("causes", "words")[2]
     workers = [
-        running.RunningWorker(f"{name}-0", name, "http://127.0.0.1:1")
+        run_files.RunningWorker(f"{name}-0", name, "http://127.0.0.1:1")
         for name in build("w", "i", "o").components
     ]
-    running.write(
-        tmp_path / "runs" / "1", running.describe(build("words", "in", "out"), "", "", workers)
+    run_files.write(
+        tmp_path / "runs" / "1", run_files.describe(build("words", "in", "out"), "", "", workers)
     )
     code, told, _ = kstorm("causes", "words", "--window", "0.1")
     assert (code, "\nno process of " in told, "scaled to 0" in told) == (0, True, True), told

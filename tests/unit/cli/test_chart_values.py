@@ -11,9 +11,9 @@ import yaml
 from kstorm.cli.__main__ import main
 from kstorm.cli.prepare import compare
 from kstorm.errors import ConfigError
-from kstorm.kafka.ends import sinks_of, sources_of
+from kstorm.kafka.own_topics import own_sinks, own_sources
 from kstorm.operations.control.deployment_shape import parse_shape, shape_of
-from kstorm.runtime.service.settings import load_topology
+from kstorm.runtime.base.settings import load_topology
 
 TOPOLOGY = """
 from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig
@@ -223,7 +223,7 @@ def test_shape_round_trip() -> None:
 def test_ends(reference: str, sources: dict[str, int]) -> None:
     """Only topics of the deployment's own Kafka that have one name."""
     topology = load_topology(f"shaped:{reference}")
-    assert (sources_of(topology), sinks_of(topology)) == (sources, {"words": 1})
+    assert (own_sources(topology), own_sinks(topology)) == (sources, {"words": 1})
 
 
 def test_probe_needs_both_source_and_sink(capsys: pytest.CaptureFixture[str]) -> None:

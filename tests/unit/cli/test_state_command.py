@@ -18,7 +18,7 @@ from kstorm.introspection.outline import Outline, OutlineComponent, OutlineEdge
 from kstorm.introspection.state_query import json_of_value
 from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
 from kstorm.operations.state import state_client, status_targets
-from kstorm.runtime import running
+from kstorm.runtime import run_files
 from tests.http_stub import HttpStub
 from tests.kubernetes_stub import KubernetesStub
 from tests.unit.cli.conftest import Command
@@ -344,7 +344,7 @@ def test_pod_of_the_cluster_uses_pod_addresses(bolt: Bolt, monkeypatch: pytest.M
         cluster.context = ""
         return cluster
 
-    monkeypatch.setattr(status_targets, "question", question)
+    monkeypatch.setattr(status_targets, "query_page", question)
     monkeypatch.setattr(status_targets, "open_cluster", inside)
     assert client().get("count", "the") == 3
     assert {each.read() for each in client().scan("count")} == {3}
@@ -394,11 +394,11 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bolt]:
     bolt = Bolt()
     with Local(bolt, "wc-count-0") as one, Local(bolt, "wc-count-1") as other:
         workers = [
-            running.RunningWorker(f"count-{n}", "count", each.url)
+            run_files.RunningWorker(f"count-{n}", "count", each.url)
             for n, each in enumerate((one, other))
         ]
-        found = running.RunningTopology(OUTLINE, os.getpid(), "k:1", "z:1", workers)
-        running.write(tmp_path / "runs" / "wordcount", found)
+        found = run_files.RunningTopology(OUTLINE, os.getpid(), "k:1", "z:1", workers)
+        run_files.write(tmp_path / "runs" / "wordcount", found)
         yield bolt
 
 

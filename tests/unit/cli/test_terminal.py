@@ -15,7 +15,7 @@ from rich.text import Text
 from kstorm.cli.__main__ import main
 from kstorm.cli.wait_display import wait_until
 from kstorm.printable import printable
-from kstorm.runtime.terminal import Screen
+from kstorm.runtime.base.terminal import Screen
 from kstorm_pipeline.__main__ import main as pipeline_main
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.terminal import printable as pipelines_printable
@@ -148,7 +148,7 @@ def test_table_without_a_terminal_has_the_width_of_its_cells() -> None:
 
 def piped_table(cells: tuple[str, ...], **environment: str) -> list[str]:
     """The lines that another process writes into a pipe."""
-    code = "import sys; from rich.table import Table; from kstorm.runtime.terminal import Screen; table = Table('a', 'b'); "
+    code = "import sys; from rich.table import Table; from kstorm.runtime.base.terminal import Screen; table = Table('a', 'b'); "
     code += "table.add_row(*sys.argv[1:]); Screen().print(table)"
     environ = {
         name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR")
@@ -173,7 +173,7 @@ def test_output_of_a_pod_is_escaped(show: Show, cluster: KubernetesStub) -> None
 def test_console_logs_are_escaped() -> None:
     """The text of an exception, of our own records and of libraries'."""
     code = (
-        "import logging; from kstorm.runtime.service.log import configure; from tests.evil import ESCAPES\n"
+        "import logging; from kstorm.runtime.base.log import configure; from tests.evil import ESCAPES\n"
         "log = configure(form='console', name=ESCAPES)\n"
         "try: raise ValueError(ESCAPES)\n"
         "except ValueError: log.exception(ESCAPES); logging.getLogger('faust').exception(ESCAPES)\n"

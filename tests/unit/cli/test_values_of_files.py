@@ -11,7 +11,7 @@ from kstorm.cli.__main__ import main
 from kstorm.cli.topology_options import TopologyOptions
 from kstorm.cli.trace_options import TraceOptions, is_on_kubernetes
 from kstorm.errors import ConfigError
-from kstorm.runtime.service.settings import Settings, load_topology
+from kstorm.runtime.base.settings import Settings, load_topology
 
 CODE = """
 from kstorm.topology import BasicBolt, Spout, StatefulBasicBolt

@@ -12,14 +12,14 @@ from kstorm.core.engine import (
     Engine,
     ExactBoltEngine,
     ExactSpoutEngine,
-    Record,
+    InputRecord,
     SpoutEngine,
     Unit,
 )
-from kstorm.core.engine.effects import Open, Run, Send
-from kstorm.core.exact import UndoableState
+from kstorm.core.engine.effects import Open, RunUserCode, Send
+from kstorm.core.exactly_once import UndoableState
 from kstorm.core.state import TaskState
-from kstorm.core.tasks import drive
+from kstorm.core.user_code import drive
 from kstorm.core.wire import VERSION, TupleFrame, encode
 from kstorm.topology import Topology
 
@@ -32,17 +32,20 @@ class Journal:
     def __init__(self) -> None:
         self.errors: list[tuple[str, str]] = []
         self.events: list[str] = []
+        self.fields: list[dict[str, Any]] = []
+        """Those of each event."""
 
     def error(self, error: BaseException, doing: str, task: int) -> None:
         self.errors.append((str(error), doing))
 
     def info(self, event: str, **fields: Any) -> None:
         self.events.append(event)
+        self.fields.append(fields)
 
     warning = info
 
     def made(self, task: Any, task_id: int) -> None:
-        self.events.append("made")
+        self.info("made")
 
 
 class Driven:
@@ -51,7 +54,7 @@ class Driven:
     def __init__(self, engine: Engine[Any]) -> None:
         self.engine = engine
         self.effects: list[Effect] = []
-        """Those that were not carried out: all but `Run` and `Open`."""
+        """Those that were not carried out: all but `RunUserCode` and `Open`."""
         self.units: list[Unit] = []
         """One for each record that is on its way."""
         self.now = 0.0
@@ -64,7 +67,7 @@ class Driven:
         waiting = list(effects)
         while waiting:
             effect = waiting.pop(0)
-            if isinstance(effect, Run):
+            if isinstance(effect, RunUserCode):
                 asyncio.run(drive(effect.steps))
                 waiting += self.engine.ran(effect, self.now)
             elif isinstance(effect, Open) and self.opens:
@@ -83,8 +86,8 @@ class Driven:
             )
         )
 
-    def poll(self, task: int, *records: Record) -> list[Effect]:
-        return self.do(self.engine.polled([(self.engine.slots[task], records)], Unit(), self.now))
+    def poll(self, task: int, *records: InputRecord) -> list[Effect]:
+        return self.do(self.engine.polled([(self.engine.tenures[task], records)], Unit(), self.now))
 
     def tick(self, seconds: float) -> list[Effect]:
         self.now += seconds
@@ -137,9 +140,11 @@ def exact_bolt_engine(
     )
 
 
-def exact_spout_engine(topology: Topology, component: str) -> ExactSpoutEngine:
+def exact_spout_engine(
+    topology: Topology, component: str, journal: Journal | None = None
+) -> ExactSpoutEngine:
     """With ids 1, 2, 3 …"""
-    return ExactSpoutEngine(topology, component, Journal(), next_id=count(1).__next__)
+    return ExactSpoutEngine(topology, component, journal or Journal(), next_id=count(1).__next__)
 
 
 def acker_engine(
@@ -154,10 +159,10 @@ def topics(sends: Iterable[Send]) -> list[str]:
     return [record.topic for send in sends for record in send.records]
 
 
-def frame(offset: int, *words: str, component: str = "words", task: int = 1) -> Record:
+def frame(offset: int, *words: str, component: str = "words", task: int = 1) -> InputRecord:
     """A frame of one-field tuples, each in a tree of its own."""
     ids = b"".join((100 * offset + at + 1).to_bytes(8, "little") for at in range(len(words)))
-    return Record(
+    return InputRecord(
         offset,
         encode(
             TupleFrame(VERSION, component, task, "default", len(words), ids, ids, {}, [list(words)])

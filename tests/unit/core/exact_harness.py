@@ -3,10 +3,10 @@
 from itertools import count
 from typing import Any
 
-from kstorm.core.exact import ExactBoltTask, UndoableState
-from kstorm.core.exact.unfinished import Left, read_pair
+from kstorm.core.exactly_once import ExactBoltTask, UndoableState
+from kstorm.core.exactly_once.unfinished import UnfinishedTuple, read_pair
 from kstorm.core.outbox import Outbox
-from kstorm.core.outgoing import EpochRecords, Outgoing
+from kstorm.core.outgoing import EpochRecords, OutgoingRecord
 from kstorm.core.wire import VERSION, AckFrame, TupleFrame, decode, pack_ids, unpack_ids
 from kstorm.topology import BasicBolt, Bolt, Config, TopologyBuilder, TopologyContext
 from tests.unit.core.bolt_harness import Words
@@ -55,7 +55,7 @@ class ExactHarness:
         for _ in self.task.retry(self.task.now + seconds):
             pass
 
-    def left(self) -> dict[int, list[Left] | None]:
+    def left(self) -> dict[int, list[UnfinishedTuple] | None]:
         """What a cut now writes of what is not finished, by offset; None where nothing is left."""
         pairs = self.task.rows.changes()
         return {
@@ -86,7 +86,7 @@ class ExactHarness:
                 tuples.append((word, {root: edge, **frame.more.get(row, {})}))
         return tuples
 
-    def written(self) -> list[Outgoing]:
+    def written(self) -> list[OutgoingRecord]:
         """The records of sinks."""
         records, self.outbox.records = list(EpochRecords(self.outbox.records)), []
         return records

@@ -6,7 +6,7 @@ from typing import Any
 
 from kstorm.core.outbox import Outbox
 from kstorm.core.spout_task import SpoutTask
-from kstorm.core.tasks import Steps
+from kstorm.core.user_code import Steps
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, decode, pack_ids, unpack_ids
 from kstorm.topology import (
     Bolt,

@@ -3,8 +3,16 @@
 from typing import Any
 
 from kstorm.core.dead_letters import decode_letter
-from kstorm.core.engine import Record
-from kstorm.core.engine.effects import Close, Commit, Effect, Keep, Release, Send, Transact
+from kstorm.core.engine import InputRecord
+from kstorm.core.engine.effects import (
+    ApplyToStore,
+    Close,
+    CommitOffsets,
+    Effect,
+    Release,
+    Send,
+    Transact,
+)
 from kstorm.core.ledger import Ledger
 from kstorm.core.outbox import CompletionBox
 from kstorm.core.wire import (
@@ -43,16 +51,18 @@ def ackers(journal: Journal | None = None, **settings: Any) -> Driven:
     return driven
 
 
-def begins(offset: int, *roots: int) -> Record:
+def begins(offset: int, *roots: int) -> InputRecord:
     """Trees begin with an edge that is their root's number."""
     packed = pack_ids(roots)
     task = topology().task_ids("spout")[0]
-    return Record(offset, encode(AckFrame(VERSION, task, init_roots=packed, init_vals=packed)))
+    return InputRecord(offset, encode(AckFrame(VERSION, task, init_roots=packed, init_vals=packed)))
 
 
-def acks(offset: int, *roots: int) -> Record:
+def acks(offset: int, *roots: int) -> InputRecord:
     """Acks of those edges."""
-    return Record(offset, encode(AckFrame(VERSION, 0, roots=pack_ids(roots), vals=pack_ids(roots))))
+    return InputRecord(
+        offset, encode(AckFrame(VERSION, 0, roots=pack_ids(roots), vals=pack_ids(roots)))
+    )
 
 
 def trees(transact: Transact) -> int:
@@ -80,20 +90,20 @@ def test_a_completion_leaves_at_once() -> None:
 
 def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_applied() -> None:
     acker = ackers()
-    acker.poll(0, begins(3, ENDED), Record(4, b"?"), acks(5, ENDED))
+    acker.poll(0, begins(3, ENDED), InputRecord(4, b"?"), acks(5, ENDED))
     assert sorted(topics(acker.take(Send))) == ["t.__dead_letters", "t.spout.__completions"]
     assert acker.engine.dead_letters == 1
     acker.tick(0)
-    assert acker.take(Commit) == []  # the letter has not arrived
+    assert acker.take(CommitOffsets) == []  # the letter has not arrived
     acker.deliver()
-    assert [commit.offsets for commit in acker.take(Commit)] == [{0: 6}]
+    assert [commit.offsets for commit in acker.take(CommitOffsets)] == [{0: 6}]
 
 
 def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on_behind_it() -> (
     None
 ):
     acker = ackers()
-    acker.poll(0, begins(3, ENDED), Record(4, None, undecodable="as told", offsets=20))
+    acker.poll(0, begins(3, ENDED), InputRecord(4, None, undecodable="as told", offsets=20))
     acker.poll(0, acks(24, ENDED))
     letters = [
         record
@@ -111,16 +121,16 @@ def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on
     assert (letter.kind, letters[0].key) == ("undecodable", b"t.__acker/0/4/__acker")
     acker.deliver()
     acker.tick(0)
-    assert [commit.offsets for commit in acker.take(Commit)] == [{0: 25}]
+    assert [commit.offsets for commit in acker.take(CommitOffsets)] == [{0: 25}]
 
 
 def test_the_input_that_ends_with_such_a_batch_is_committed_to_its_end() -> None:
     """A process that begins amid it would find it again."""
     acker = ackers()
-    acker.poll(0, Record(3, None, undecodable="as told", offsets=7))
+    acker.poll(0, InputRecord(3, None, undecodable="as told", offsets=7))
     acker.deliver()
     acker.tick(0)
-    assert [commit.offsets for commit in acker.take(Commit)] == [{0: 10}]
+    assert [commit.offsets for commit in acker.take(CommitOffsets)] == [{0: 10}]
 
 
 # Checkpoints.
@@ -135,9 +145,9 @@ def test_a_checkpoint_waits_for_the_completions_and_the_disk_for_the_checkpoint(
     acker.deliver()
     (transact,) = acker.take(Transact)
     assert (transact.offsets, trees(transact)) == ({0: 5}, 1)
-    assert acker.take(Keep) == []
+    assert acker.take(ApplyToStore) == []
     acker.do(acker.engine.committed(transact, {0: 41}, acker.now))
-    (keep,) = acker.take(Keep)
+    (keep,) = acker.take(ApplyToStore)
     assert (keep.changes, keep.reached) == (transact.changes, {0: 41})
 
 
@@ -177,7 +187,9 @@ def test_where_no_bucket_changed_the_offset_alone_is_committed() -> None:
     acker.deliver()
     acker.tick(1)
     assert acker.take(Transact) == []
-    assert [(commit.offsets, commit.waits) for commit in acker.take(Commit)] == [({0: 5}, False)]
+    assert [(commit.offsets, commit.waits) for commit in acker.take(CommitOffsets)] == [
+        ({0: 5}, False)
+    ]
     assert acker.tick(1) == []
 
 
@@ -221,8 +233,8 @@ def test_a_task_that_leaves_takes_a_last_checkpoint() -> None:
     (transact,) = acker.take(Transact)
     assert (left(effects), transact.offsets, set(transact.changes)) == ([], {0: 4}, {0})
     effects = acker.do(acker.engine.committed(transact, {0: 0}, 0.0))
-    assert [type(effect) for effect in effects] == [Keep, Close, Release]
-    assert set(acker.engine.slots) == {1}
+    assert [type(effect) for effect in effects] == [ApplyToStore, Close, Release]
+    assert set(acker.engine.tenures) == {1}
 
 
 def test_a_task_that_leaves_without_a_changed_bucket_waits_for_its_commit() -> None:
@@ -231,7 +243,7 @@ def test_a_task_that_leaves_without_a_changed_bucket_waits_for_its_commit() -> N
     acker.poll(0, begins(3, ENDED), acks(4, ENDED))
     acker.deliver()
     assert left(acker.do(acker.engine.revoked([0], 0.0))) == []
-    (commit,) = acker.take(Commit)
+    (commit,) = acker.take(CommitOffsets)
     assert (commit.offsets, commit.waits) == ({0: 5}, True)
     assert left(acker.do(acker.engine.committed(commit, {}, 0.0))) == [Close(0), Release(0)]
 
@@ -245,7 +257,7 @@ def test_a_task_that_leaves_does_not_wait_for_ever() -> None:
     assert left(acker.tick(9)) == []
     assert left(acker.tick(2)) == [Close(0), Release(0)]
     assert "task_left_without_checkpoint" in journal.events
-    assert [*acker.take(Transact), *acker.take(Commit)] == []
+    assert [*acker.take(Transact), *acker.take(CommitOffsets)] == []
 
 
 def test_a_task_that_leaves_waits_for_the_checkpoint_that_is_being_written() -> None:

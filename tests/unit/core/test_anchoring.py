@@ -1,10 +1,14 @@
 """What a bolt task sends to the ackers: acks, fails, and the edges of what was anchored."""
 
+from typing import Any
+
 import pytest
 
+from kstorm.core.exactly_once.located_tuples import LocatedTuple
 from kstorm.errors import EmitError
-from kstorm.topology import Tuple
-from tests.unit.core.bolt_harness import Harness, Plain
+from kstorm.topology import Bolt, Fields, Source, Tuple
+from tests.unit.core.bolt_harness import Harness, Outputs, Plain
+from tests.unit.core.exact_harness import ExactHarness
 
 
 def test_an_ack_is_the_edge_and_the_edges_of_the_children(bolt: Plain, harness: Harness) -> None:
@@ -195,3 +199,28 @@ def test_reset_timeout_names_every_root(bolt: Plain, harness: Harness) -> None:
     harness.collector.reset_timeout(bolt.got[0])
     assert harness.outbox.resets == {7, 8}
     assert not bolt.got[0].finished
+
+
+@pytest.mark.parametrize("more", [None, {6: 6}])
+def test_an_anchor_may_have_no_values(more: Any) -> None:
+    """A tuple of a stream without fields is as good an anchor as any, whatever its length."""
+    harness = Harness(Plain())
+    source = Source("words", "default", 1, Fields())
+    harness.collector.emit(["x"], Tuple((), source, 5, 5, more), stream="errors")
+    ((*_, root, edge, others),) = harness.sent()
+    assert {root, *others} == {5, *(more or {})}
+    assert edge != 0
+    finished = Tuple((), source, 5, 5, more, finished=True)
+    with pytest.raises(EmitError, match="acked or failed already"):
+        harness.collector.emit(["x"], finished, stream="errors")
+
+
+def test_an_anchor_may_have_no_values_exactly_once() -> None:
+    class Emits(Outputs, Bolt):
+        """Declares a stream."""
+
+    harness = ExactHarness(Emits())
+    one = LocatedTuple((), Source("words", "default", 1, Fields()), 5, 5)
+    harness.task.collector.emit(["x"], one)
+    ((_, root, edge),) = harness.sent()
+    assert (root, edge) == (5, one.ack_val)

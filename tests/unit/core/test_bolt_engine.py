@@ -6,22 +6,22 @@ from typing import Any
 import pytest
 
 from kstorm.core.dead_letters import decode_letter
-from kstorm.core.engine import Record, Unit
+from kstorm.core.engine import InputRecord, Unit
 from kstorm.core.engine.effects import (
-    Abandon,
+    AbandonOpen,
+    ApplyToStore,
     Close,
-    Commit,
-    End,
-    Keep,
+    CommitOffsets,
     Open,
-    Ready,
     Release,
-    Run,
+    RunUserCode,
     Send,
+    StartDelivery,
+    Terminate,
     Transact,
 )
-from kstorm.core.outgoing import Outgoing
-from kstorm.core.tasks import drive
+from kstorm.core.outgoing import OutgoingRecord
+from kstorm.core.user_code import drive
 from kstorm.core.wire import VERSION, AckFrame, TupleFrame, decode, encode, unpack_ids
 from kstorm.errors import FencedError
 from kstorm.testing import FeederSpout
@@ -130,7 +130,7 @@ def test_an_offset_is_committed_when_all_that_it_caused_has_arrived() -> None:
     assert bolt.tick(1) == []
     bolt.deliver()
     bolt.tick(1)
-    assert [commit.offsets for commit in bolt.take(Commit)] == [{0: 9}]
+    assert [commit.offsets for commit in bolt.take(CommitOffsets)] == [{0: 9}]
     assert bolt.tick(1) == []
 
 
@@ -149,8 +149,8 @@ def test_with_state_the_acks_wait_for_the_transaction() -> None:
     )
     bolt.effects.clear()
     bolt.do(bolt.engine.committed(transact, {0: 41}, bolt.now))
-    assert [type(effect) for effect in bolt.effects] == [Keep, Send]
-    assert bolt.take(Keep)[0].reached == {0: 41}
+    assert [type(effect) for effect in bolt.effects] == [ApplyToStore, Send]
+    assert bolt.take(ApplyToStore)[0].reached == {0: 41}
     assert set(topics(bolt.take(Send))) == {"t.__acker"}
 
 
@@ -203,7 +203,7 @@ def test_an_acked_offset_is_never_taken_back() -> None:
     assert transact.offsets == {0: 1}
     bolt.do(bolt.engine.committed(transact, {0: 0}, bolt.now))  # and its acks do not arrive
     bolt.tick(10)
-    assert bolt.take(Commit) == []
+    assert bolt.take(CommitOffsets) == []
 
 
 def test_ticks_and_checkpoints_come_while_an_async_bolt_is_always_busy() -> None:
@@ -220,9 +220,9 @@ def test_ticks_and_checkpoints_come_while_an_async_bolt_is_always_busy() -> None
         assert isinstance(opened, Open)
         effects, seen = list(engine.opened(0, (), 0.0)), []
         for turn in range(15):  # there is always a poll more than has been executed
-            effects += engine.polled([(engine.slots[0], [frame(turn, "a")])], Unit(), turn)
+            effects += engine.polled([(engine.tenures[0], [frame(turn, "a")])], Unit(), turn)
             effects += engine.tick(turn)
-            runs = [effect for effect in effects if isinstance(effect, Run)]
+            runs = [effect for effect in effects if isinstance(effect, RunUserCode)]
             seen += [type(effect).__name__ for effect in effects if isinstance(effect, Transact)]
             effects = []
             for one in runs:
@@ -241,7 +241,7 @@ def test_a_task_is_recovered_then_prepared_then_read() -> None:
     bolt.opens = False
     assert [type(effect) for effect in bolt.assign(t0=0)] == [Open]
     assert bolt.engine.tasks == []
-    assert bolt.do(bolt.engine.opened(0, (), 0.0)) == [Ready(0)]
+    assert bolt.do(bolt.engine.opened(0, (), 0.0)) == [StartDelivery(0)]
     assert len(bolt.engine.tasks) == 1
 
 
@@ -251,9 +251,9 @@ def test_a_task_that_is_revoked_while_it_is_recovered_never_begins() -> None:
     bolt = driven(Count(), journal, topology_tick_tuple_freq_secs=1)
     bolt.opens = False
     bolt.assign(t0=0)
-    assert bolt.do(bolt.engine.revoked([0], 1.0)) == [Abandon(0)]
+    assert bolt.do(bolt.engine.revoked([0], 1.0)) == [AbandonOpen(0)]
     assert bolt.do(bolt.engine.opened(0, (), 2.0)) == [Close(0), Release(0)]
-    assert bolt.engine.slots == {}
+    assert bolt.engine.tenures == {}
     assert bolt.tick(60) == []
     assert "made" not in journal.events
 
@@ -268,13 +268,15 @@ def test_a_task_lets_go_when_its_work_is_stored_and_has_arrived() -> None:
     (transact,) = bolt.take(Transact)
     assert bolt.take(Release) == []
     bolt.do(bolt.engine.committed(transact, {0: 0}, bolt.now))
-    assert bolt.take(Commit) == []
+    assert bolt.take(CommitOffsets) == []
     bolt.deliver()
-    (commit,) = bolt.take(Commit)
+    (commit,) = bolt.take(CommitOffsets)
     assert (commit.offsets, commit.waits) == ({0: 1}, True)
     bolt.do(bolt.engine.committed(commit, {}, bolt.now))
     assert [
-        type(effect) for effect in bolt.effects if not isinstance(effect, Send | Keep | Ready)
+        type(effect)
+        for effect in bolt.effects
+        if not isinstance(effect, Send | ApplyToStore | StartDelivery)
     ] == [Close, Release]
 
 
@@ -283,7 +285,7 @@ def test_a_task_that_lets_go_has_no_part_in_later_checkpoints() -> None:
     bolt = driven(Count())
     bolt.assign(t0=0, t1=0)
     bolt.do(bolt.engine.revoked([0], bolt.now))
-    assert [commit.offsets for commit in bolt.take(Commit)] == [{0: 0}]
+    assert [commit.offsets for commit in bolt.take(CommitOffsets)] == [{0: 0}]
     bolt.poll(1, frame(0, "a"))
     bolt.tick(1)
     assert [transact.offsets for transact in bolt.take(Transact)] == [{1: 0}]
@@ -296,9 +298,9 @@ def test_a_task_does_not_wait_for_ever_for_what_does_not_arrive() -> None:
     bolt.poll(0, frame(0, "a"))
     bolt.do(bolt.engine.revoked([0], bolt.now))
     bolt.tick(9)
-    assert bolt.take(Commit) == []
+    assert bolt.take(CommitOffsets) == []
     bolt.tick(2)
-    assert [commit.offsets for commit in bolt.take(Commit)] == [{0: 0}]
+    assert [commit.offsets for commit in bolt.take(CommitOffsets)] == [{0: 0}]
     assert "task_left_unsettled" in journal.events
 
 
@@ -313,7 +315,7 @@ def failed_by(bolt: Driven) -> set[int]:
     return {int(root) for each in frames for root in unpack_ids(each.failed)}
 
 
-def is_ack(record: Outgoing) -> bool:
+def is_ack(record: OutgoingRecord) -> bool:
     return record.topic.endswith("__acker")
 
 
@@ -333,7 +335,7 @@ def test_what_a_bolt_holds_when_its_task_leaves_is_failed(kind: type[Pairs]) -> 
     bolt.deliver()
     assert failed_by(bolt) == {2, 4}
     assert "held_tuples_failed" in journal.events
-    assert [commit.offsets for commit in bolt.take(Commit)] == [{0: 1}]
+    assert [commit.offsets for commit in bolt.take(CommitOffsets)] == [{0: 1}]
 
 
 def test_what_is_held_is_forgotten_when_its_tree_has_timed_out() -> None:
@@ -358,7 +360,7 @@ def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on
 ):
     bolt = driven(Pairs())
     bolt.assign(t0=0)
-    bolt.poll(0, Record(0, None, undecodable="as told", offsets=7))
+    bolt.poll(0, InputRecord(0, None, undecodable="as told", offsets=7))
     letters = [
         record
         for send in bolt.take(Send)
@@ -368,8 +370,8 @@ def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on
     (letter,) = [decode_letter(record.value) for record in letters]
     assert (letter.topic, letter.offset, letter.reason) == ("t.bolt", 0, "as told")
     bolt.deliver()
-    (slot,) = bolt.engine.slots.values()
-    assert slot.progress.finished == 7
+    (tenure,) = bolt.engine.tenures.values()
+    assert tenure.progress.finished == 7
 
 
 def test_what_nothing_tracks_is_not_remembered() -> None:
@@ -377,10 +379,10 @@ def test_what_nothing_tracks_is_not_remembered() -> None:
     bolt = driven(Pairs())
     bolt.assign(t0=0)
     untracked = TupleFrame(VERSION, "words", 1, "default", 2, b"", b"", {}, [["a", "b"]])
-    bolt.poll(0, Record(0, encode(untracked)))
-    (slot,) = bolt.engine.slots.values()
-    assert slot.task.executed == 2
-    assert slot.task.held.take() == []
+    bolt.poll(0, InputRecord(0, encode(untracked)))
+    (tenure,) = bolt.engine.tenures.values()
+    assert tenure.task.executed == 2
+    assert tenure.task.held.take() == []
 
 
 def test_what_was_executed_when_a_task_leaves_is_not_executed_again() -> None:
@@ -396,19 +398,21 @@ def test_what_was_executed_when_a_task_leaves_is_not_executed_again() -> None:
             *engine.opened(1, (), 0.0),
         ]
         while runs := [
-            effect for effect in effects if isinstance(effect, Run)
+            effect for effect in effects if isinstance(effect, RunUserCode)
         ]:  # their preparation
             effects = []
             for one in runs:
                 await drive(one.steps)
                 effects += engine.ran(one, 0.0)
-        slots = engine.slots
+        tenures = engine.tenures
         polled = [
-            (slots[0], [frame(7, "a"), frame(8, "b"), frame(9, "c")]),
-            (slots[1], [frame(3, "d")]),
+            (tenures[0], [frame(7, "a"), frame(8, "b"), frame(9, "c")]),
+            (tenures[1], [frame(3, "d")]),
         ]
         side_by_side = [
-            effect for effect in engine.polled(polled, Unit(), 0.0) if isinstance(effect, Run)
+            effect
+            for effect in engine.polled(polled, Unit(), 0.0)
+            if isinstance(effect, RunUserCode)
         ]
         assert len(side_by_side) == 2
         handling = [asyncio.ensure_future(drive(one.steps)) for one in side_by_side]
@@ -417,8 +421,10 @@ def test_what_was_executed_when_a_task_leaves_is_not_executed_again() -> None:
         gate.go_on.set()
         await asyncio.gather(*handling)
         left = [effect for one in side_by_side for effect in engine.ran(one, 0.0)]
-        while runs := [effect for effect in left if isinstance(effect, Run)]:  # their cleanup
-            left = [effect for effect in left if not isinstance(effect, Run)]
+        while runs := [
+            effect for effect in left if isinstance(effect, RunUserCode)
+        ]:  # their cleanup
+            left = [effect for effect in left if not isinstance(effect, RunUserCode)]
             for one in runs:
                 await drive(one.steps)
                 left += engine.ran(one, 0.0)
@@ -429,7 +435,7 @@ def test_what_was_executed_when_a_task_leaves_is_not_executed_again() -> None:
         assert sorted(gate.executed) == ["a", "b", "d"]
         committed: dict[int, int] = {}
         for effect in left:
-            if isinstance(effect, Commit):
+            if isinstance(effect, CommitOffsets):
                 committed |= effect.offsets
         assert committed == {0: 9, 1: 4}
         assert bolt.effects == []
@@ -451,7 +457,7 @@ def test_a_cleanup_that_raises_is_reported_and_the_others_are_called() -> None:
     bolt.do(bolt.engine.revoked([0, 1], 0.0))
     assert called == [0, 1]
     assert journal.errors == [("no", "in cleanup")] * 2
-    assert len(bolt.take(Commit)) == 2
+    assert len(bolt.take(CommitOffsets)) == 2
 
 
 def test_a_prepare_that_raises_ends_the_process() -> None:
@@ -469,7 +475,7 @@ def test_lost_means_dead() -> None:
     bolt = driven(Count())
     bolt.assign(t0=0)
     (end,) = bolt.do(bolt.engine.lost([0], 1.0))
-    assert isinstance(end, End)
+    assert isinstance(end, Terminate)
     assert isinstance(end.error, FencedError)
 
 
@@ -477,12 +483,12 @@ def test_records_of_an_earlier_tenure_are_not_executed() -> None:
     """They were read before the task left and came back, and are read again from what is committed."""
     bolt = driven(Echo())
     bolt.assign(t0=0)
-    earlier = bolt.engine.slots[0]
+    earlier = bolt.engine.tenures[0]
     bolt.do(bolt.engine.revoked([0], 0.0))
-    (commit,) = bolt.take(Commit)
+    (commit,) = bolt.take(CommitOffsets)
     bolt.do(bolt.engine.committed(commit, {}, 0.0))
     bolt.assign(t0=0)
-    bolt.take(Ready)
+    bolt.take(StartDelivery)
     bolt.effects.clear()
     bolt.do(bolt.engine.polled([(earlier, [frame(0, "a")])], Unit(), 0.0))
     assert bolt.effects == []
@@ -497,4 +503,4 @@ def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_execu
     assert bolt.engine.dead_letters == 1
     bolt.deliver()
     bolt.tick(1)
-    assert [commit.offsets for commit in bolt.take(Commit)] == [{0: 3}]
+    assert [commit.offsets for commit in bolt.take(CommitOffsets)] == [{0: 3}]

@@ -5,9 +5,21 @@ from typing import Any, ClassVar
 import pytest
 
 from kstorm.core.engine import BoltEngine
-from kstorm.core.engine.effects import Keep, Send, Transact
+from kstorm.core.engine.effects import ApplyToStore, Send, Transact
 from kstorm.core.state import TaskState
-from tests.unit.core.engines import Driven, Journal, frame
+from kstorm.testing import FeederSpout, LocalCluster
+from kstorm.topology import (
+    BasicOutputCollector,
+    Config,
+    OutputFieldsDeclarer,
+    StatefulBasicBolt,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+)
+from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
+from tests.unit.core.engines import Driven, Journal, exact_bolt_engine, frame
+from tests.unit.core.epoch_harness import Words, answer
 from tests.unit.core.test_bolt_engine import Count, driven, topology
 
 
@@ -45,7 +57,7 @@ def test_a_bolt_has_a_part_in_its_checkpoint() -> None:
     assert Hooked.steps == ["init_state", "pre_prepare 1"]
     bolt.do(bolt.engine.committed(transact, {0: 0}, bolt.now))
     assert Hooked.steps == ["init_state", "pre_prepare 1", "pre_commit 1"]
-    assert [type(effect) for effect in bolt.effects] == [Keep, Send]
+    assert [type(effect) for effect in bolt.effects] == [ApplyToStore, Send]
 
 
 @pytest.mark.parametrize(
@@ -63,3 +75,76 @@ def test_a_bolt_hears_of_an_earlier_life(stored: dict[bytes, bytes], steps: list
     )
     Driven(engine).assign(t0=0)
     assert Hooked.steps == steps
+
+
+class Gathers(StatefulBasicBolt):
+    """Gathers words in memory, and writes them in `pre_commit`."""
+
+    written: ClassVar[list[tuple[str, ...]]] = []
+
+    def prepare(self, config: Config, context: TopologyContext) -> None:
+        super().prepare(config, context)
+        self.gathered: list[str] = []
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        if not tuple.is_tick:
+            self.gathered.append(tuple["word"])
+
+    def pre_commit(self, checkpoint_id: int) -> None:
+        self.written.append((str(checkpoint_id), *self.gathered))
+        self.gathered = []
+
+
+def test_pre_commit_runs_before_acks_leave_though_the_state_has_not_changed() -> None:
+    """Otherwise the bolt loses what it has gathered of acked tuples."""
+    Gathers.written = []
+    bolt = driven(Gathers())
+    bolt.assign(t0=0)
+    bolt.tick(1)
+    assert Gathers.written == []  # nothing waits for it
+    bolt.poll(0, frame(0, "a", "b"))
+    bolt.tick(1)
+    assert Gathers.written == [("2", "a", "b")]
+    assert bolt.take(Transact) == []
+    (acks,) = bolt.take(Send)
+    assert {record.topic for record in acks.records} == {"t.__acker"}
+
+
+def test_pre_commit_runs_after_each_epoch() -> None:
+    """With the number of the checkpoint, though the bolt overrides no other hook."""
+    Gathers.written = []
+    builder = TopologyBuilder(
+        "t", Config(topology_processing_guarantee=EXACTLY_ONCE, topology_acker_tasks=1)
+    )
+    builder.set_spout("words", Words())
+    builder.set_bolt("bolt", Gathers()).shuffle_grouping("words")
+    made = Driven(exact_bolt_engine(builder.build(), "bolt", ()))
+    made.assign(t0=0)
+    for offset, word in enumerate("ab"):
+        made.poll(0, frame(offset, word))
+        made.tick(1)
+        (transact,) = made.take(Transact)
+        assert transact.changes == {}
+        assert len(Gathers.written) == offset
+        answer(made, transact)
+    assert Gathers.written == [("1", "a"), ("2", "b")]
+
+
+@pytest.mark.parametrize("guarantee", [AT_LEAST_ONCE, EXACTLY_ONCE])
+def test_what_is_gathered_is_written_in_a_cluster(guarantee: str) -> None:
+    """Five messages are acked, and five are written."""
+    Gathers.written = []
+    feeder = FeederSpout("word")
+    builder = TopologyBuilder("t", Config(topology_processing_guarantee=guarantee))
+    builder.set_spout("words", feeder)
+    builder.set_bolt("bolt", Gathers()).shuffle_grouping("words")
+    with LocalCluster(builder.build()) as cluster:
+        for number, word in enumerate("abcde"):
+            feeder.feed([word], number)
+        cluster.run_until_idle()
+        assert sorted(cluster.acked("words")) == [0, 1, 2, 3, 4]
+    words = [word for _, *some in Gathers.written for word in some]
+    assert sorted(words) == list("abcde")

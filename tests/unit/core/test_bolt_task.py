@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.tasks import drive
+from kstorm.core.user_code import drive
 from kstorm.core.wire import VERSION, TupleFrame, pack_ids
 from kstorm.errors import EmitError, FailedException, FrameError, ReportedFailedException
 from kstorm.topology import BasicOutputCollector, Tuple

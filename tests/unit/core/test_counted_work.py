@@ -48,7 +48,7 @@ def counting_calls() -> Iterator[Callable[[], int]]:
         sys.setprofile(None)
 
 
-@pytest.mark.parametrize(("batches", "most"), [(True, 110), (False, 310)])
+@pytest.mark.parametrize(("batches", "most"), [(True, 115), (False, 400)])
 def test_calls_a_sentence(batches: bool, most: int) -> None:
     """Through spout, split, count, sink, acker and back: 21 tuples. Bolts that take no batches pay for each tuple."""
     pipe = InProcess(batches=batches)

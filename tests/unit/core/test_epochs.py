@@ -8,12 +8,22 @@ from typing import Any
 import pytest
 
 from kstorm.core.dead_letters import decode_letter
-from kstorm.core.engine import Record, Unit
-from kstorm.core.engine.effects import Commit, End, Fetch, Keep, Ready, Release, Run, Send, Transact
+from kstorm.core.engine import InputRecord, Unit
+from kstorm.core.engine.effects import (
+    ApplyToStore,
+    CommitOffsets,
+    FetchRecords,
+    Release,
+    RunUserCode,
+    Send,
+    StartDelivery,
+    Terminate,
+    Transact,
+)
 from kstorm.core.engine.epochs import MOST_BYTES
-from kstorm.core.exact.unfinished import MARK
-from kstorm.core.outgoing import Outgoing
-from kstorm.core.tasks import drive
+from kstorm.core.exactly_once.unfinished import MARK
+from kstorm.core.outgoing import OutgoingRecord
+from kstorm.core.user_code import drive
 from kstorm.errors import LostInputError
 from kstorm.topology import (
     BasicBolt,
@@ -27,7 +37,7 @@ from kstorm.topology import (
     Tuple,
 )
 from kstorm.topology.config import EXACTLY_ONCE
-from tests.unit.core.engines import Driven, exact_bolt_engine, frame
+from tests.unit.core.engines import Driven, Journal, exact_bolt_engine, frame
 from tests.unit.core.epoch_harness import Words, answer
 
 LEFT = {MARK + (3).to_bytes(8, "big"): b"\x91\x94\x00\x01\xc3\x00"}
@@ -85,7 +95,7 @@ def test_one_transaction_holds_everything() -> None:
     made = driven(topology_bolt_retry_limit=0)
     made.assign(t0=7, t1=3)
     for _ in range(2):  # the first is cut at once, which leaves the second to the next epoch
-        made.engine.outbox.records.append(Outgoing("counts", 0, b"1"))  # type: ignore[attr-defined]
+        made.engine.outbox.records.append(OutgoingRecord("counts", 0, b"1"))  # type: ignore[attr-defined]
         for transact in made.tick(0):
             assert isinstance(transact, Transact)
             answer(made, transact)
@@ -103,7 +113,7 @@ def test_one_transaction_holds_everything() -> None:
         {0: 8, 1: 3},
         {0: {b"a": b"\x01"}},
     )
-    assert made.take(Send) == made.take(Commit) == []  # type: ignore[comparison-overlap]
+    assert made.take(Send) == made.take(CommitOffsets) == []  # type: ignore[comparison-overlap]
 
 
 def test_permanently_refused_records_become_dead_letters() -> None:
@@ -112,21 +122,21 @@ def test_permanently_refused_records_become_dead_letters() -> None:
     made.assign(t0=0)
     made.poll(0, frame(0, "a"))  # the first is cut at once
     answer(made, made.take(Transact)[0])
-    made.take(Keep)
+    made.take(ApplyToStore)
     headers: list[tuple[str, str | bytes | None]] = [
         ("kstorm-source-topic", "lines"),
         ("raw", b"\xff"),
         ("none", None),
     ]
-    bad = Outgoing("counts", -1, "wörd", b"key", headers, 3)
+    bad = OutgoingRecord("counts", -1, "wörd", b"key", headers, 3)
     made.poll(0, frame(1, "a"))
-    made.engine.outbox.records += [Outgoing("counts", -1, b"1", None, None, 3), bad]  # type: ignore[attr-defined]
+    made.engine.outbox.records += [OutgoingRecord("counts", -1, b"1", None, None, 3), bad]  # type: ignore[attr-defined]
     made.tick(1)
     (first,) = made.take(Transact)
     made.do(
         made.engine.refused(first, {list(first.records).index(bad): "Kafka refused it"}, made.now)
     )
-    assert made.take(Keep) == []
+    assert made.take(ApplyToStore) == []
     (second,) = made.take(Transact)
     assert (second.changes, second.offsets, second.positions) == (
         first.changes,
@@ -150,7 +160,7 @@ def test_permanently_refused_records_become_dead_letters() -> None:
     assert made.engine.dead_letters == 1
     assert "Kafka refused it" in made.engine.journal.errors[0][0]  # type: ignore[attr-defined]
     answer(made, second)
-    assert len(made.take(Keep)) == 1
+    assert len(made.take(ApplyToStore)) == 1
 
 
 def test_refusals_may_repeat_when_an_epoch_is_rewritten() -> None:
@@ -160,7 +170,7 @@ def test_refusals_may_repeat_when_an_epoch_is_rewritten() -> None:
     for transact in made.take(Transact):
         answer(made, transact)
     made.engine.outbox.records += [  # type: ignore[attr-defined]
-        Outgoing("counts", -1, b"%d" % at, None, None, 3) for at in range(3)
+        OutgoingRecord("counts", -1, b"%d" % at, None, None, 3) for at in range(3)
     ]
     made.tick(1)
     for left in (2, 1):
@@ -179,7 +189,7 @@ def test_much_input_cuts_an_epoch_before_its_time() -> None:
     made.assign(t0=0)
     half = b"\xc1" * (MOST_BYTES // 2)  # no frame, so it is a dead letter
     for offset, cuts in enumerate((True, False, True, False)):
-        made.poll(0, Record(offset, half))
+        made.poll(0, InputRecord(offset, half))
         made.tick(0.01)
         cut = made.take(Transact)  # the first is cut at once
         assert bool(cut) == cuts
@@ -207,14 +217,14 @@ def test_the_next_epoch_is_cut_after_the_answer() -> None:
     (first,) = made.take(Transact)
     made.poll(0, frame(1, "a"))
     made.tick(60)
-    assert made.take(Transact) == made.take(Keep) == []  # type: ignore[comparison-overlap]
+    assert made.take(Transact) == made.take(ApplyToStore) == []  # type: ignore[comparison-overlap]
     assert dict(first.changes[0]) == {b"a": b"\x01"}
     answer(made, first, 41)
-    assert [type(effect) for effect in made.effects if not isinstance(effect, Ready)] == [
-        Keep,
+    assert [type(effect) for effect in made.effects if not isinstance(effect, StartDelivery)] == [
+        ApplyToStore,
         Transact,
     ]
-    assert made.take(Keep)[0].reached == {0: 41}
+    assert made.take(ApplyToStore)[0].reached == {0: 41}
     (second,) = made.take(Transact)
     assert (second.offsets, dict(second.changes[0])) == ({0: 2}, {b"a": b"\x02"})
 
@@ -283,18 +293,18 @@ def test_nothing_is_cut_amid_an_execution() -> None:
         engine = exact_bolt_engine(topology(slow), "bolt")
         made = Driven(engine)
         effects = engine.assigned({0: 0}, 0.0) + engine.opened(0, (), 0.0)
-        for one in [effect for effect in effects if isinstance(effect, Run)]:
+        for one in [effect for effect in effects if isinstance(effect, RunUserCode)]:
             await drive(one.steps)
             engine.ran(one, 0.0)
         (running,) = [
             one
-            for one in engine.polled([(engine.slots[0], [frame(0, "a")])], Unit(), 0.0)
-            if isinstance(one, Run)
+            for one in engine.polled([(engine.tenures[0], [frame(0, "a")])], Unit(), 0.0)
+            if isinstance(one, RunUserCode)
         ]
         handling = asyncio.ensure_future(drive(running.steps))
         await asyncio.sleep(0)
         engine.outbox.records.append(
-            Outgoing("counts", 0, b"1")
+            OutgoingRecord("counts", 0, b"1")
         )  # something that an epoch could hold
         assert made.do(engine.checkpoint(60.0)) == []
         slow.go_on.set()
@@ -316,9 +326,12 @@ def test_due_epoch_interrupts_a_poll() -> None:
     made = driven()
     made.assign(t0=0, t1=0)
     engine, whole = made.engine, Unit()
-    polled = [(engine.slots[0], [frame(0, "a"), frame(1, "b")]), (engine.slots[1], [frame(0, "c")])]
+    polled = [
+        (engine.tenures[0], [frame(0, "a"), frame(1, "b")]),
+        (engine.tenures[1], [frame(0, "c")]),
+    ]
     (running,) = engine.polled(polled, whole, 0.0)
-    assert isinstance(running, Run)
+    assert isinstance(running, RunUserCode)
     assert next(running.steps) is None  # a pause behind the first frame
     assert made.tick(1) == []
     with pytest.raises(StopIteration):
@@ -346,9 +359,9 @@ def test_poll_continues_while_an_epoch_is_written() -> None:
     made.tick(1)
     (first,) = made.take(Transact)
     (running,) = made.engine.polled(
-        [(made.engine.slots[0], [frame(1, "b"), frame(2, "c")])], Unit(), made.now
+        [(made.engine.tenures[0], [frame(1, "b"), frame(2, "c")])], Unit(), made.now
     )
-    assert isinstance(running, Run)
+    assert isinstance(running, RunUserCode)
     next(running.steps)
     made.tick(1)
     with pytest.raises(StopIteration):
@@ -383,11 +396,11 @@ def test_unfinished_tuples_of_the_former_owner_are_retried() -> None:
     """Before the task is ready; and when it is finished, that is in the next transaction."""
     made = driven(LEFT)
     made.assign(t0=4)
-    (fetch,) = made.take(Fetch)
+    (fetch,) = made.take(FetchRecords)
     assert (fetch.task, fetch.offsets) == (0, [3])
-    assert made.take(Ready) == []
+    assert made.take(StartDelivery) == []
     made.do(made.engine.fetched(fetch, [frame(3, "a", "b")], made.now))
-    assert made.take(Ready) == [Ready(0)]
+    assert made.take(StartDelivery) == [StartDelivery(0)]
     made.tick(1)
     (nothing,) = made.take(Transact)  # cut before the retry
     answer(made, nothing)
@@ -403,7 +416,7 @@ def test_task_with_inherited_tuples_is_in_every_transaction() -> None:
     """It is this process's from then on, and what it emits must be refused if it is not."""
     made = driven(LEFT)
     made.assign(t0=4)
-    made.engine.outbox.records.append(Outgoing("counts", 0, b"1"))  # type: ignore[attr-defined]
+    made.engine.outbox.records.append(OutgoingRecord("counts", 0, b"1"))  # type: ignore[attr-defined]
     made.tick(1)
     assert [transact.offsets for transact in made.take(Transact)] == [{0: 4}]
 
@@ -412,12 +425,43 @@ def test_missing_frame_ends_the_process() -> None:
     """What cannot be finished is not passed over: the error says what to do."""
     made = driven(LEFT)
     made.assign(t0=4)
-    (fetch,) = made.take(Fetch)
+    (fetch,) = made.take(FetchRecords)
     made.do(made.engine.fetched(fetch, [], made.now))
-    (end,) = made.take(End)
+    (end,) = made.take(Terminate)
     assert isinstance(end.error, LostInputError)
     with pytest.raises(
         LostInputError, match=r"1 unfinished frames .*offsets \[3\].*raise the topic's retention.ms"
     ):
         raise end.error
-    assert made.take(Ready) == []
+    assert made.take(StartDelivery) == []
+
+
+def test_tuples_that_are_held_too_long_are_named() -> None:
+    """Once each: nothing else would end their trees, or give back their spout's places."""
+    builder = TopologyBuilder(
+        "t", Config(topology_processing_guarantee=EXACTLY_ONCE, topology_message_timeout_secs=30)
+    )
+    builder.set_spout("words", Words())
+    builder.set_bolt("bolt", Bolt()).shuffle_grouping("words")
+    builder.set_bolt("holds", Holds()).shuffle_grouping("words")
+    journal = Journal()
+    made = Driven(exact_bolt_engine(builder.build(), "holds", (), journal))
+    made.assign(t0=0)
+    made.poll(0, frame(0, "a", "b"))
+    for _ in range(2):
+        made.tick(29)
+    assert "held_too_long" not in journal.events
+    made.tick(30)
+    made.tick(30)
+    made.tick(30)
+    (event,) = [number for number, name in enumerate(journal.events) if name == "held_too_long"]
+    why = journal.fields[event]["why"]
+    assert why.startswith("'holds' has neither acked nor failed 2 tuples for longer than")
+    assert "'words' on the stream 'default' (row 0 of the frame at offset 0 of t.holds-0)" in why
+
+
+class Holds(Bolt):
+    """Forgets what it gets."""
+
+    def execute(self, tuple: Tuple) -> None:
+        pass

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.core.exact.unfinished import MARK, Left, check_row, read_pair
+from kstorm.core.exactly_once.unfinished import (
+    MARK,
+    UnfinishedTuple,
+    check_changelog_pair,
+    read_pair,
+)
 from kstorm.errors import FrameError
 from kstorm.topology import (
     BasicBolt,
@@ -121,7 +126,7 @@ def test_a_failed_execution_leaves_nothing() -> None:
     made = bolt.harness = ExactHarness(bolt)
     made.give(1, "a")
     assert (made.sent(), made.acks(), made.written(), made.state.take_changes()) == ([], {}, [], [])
-    assert made.left() == {1: [Left(0, 1, True, 0)]}
+    assert made.left() == {1: [UnfinishedTuple(0, 1, True, 0)]}
     assert made.left() == {}
     assert made.errors == ["step 2"]
 
@@ -188,7 +193,9 @@ def test_a_held_batch_is_written_down_with_what_hangs_on_it_until_it_is_acked() 
     made = ExactHarness(bolt := Batches())
     made.give(1, "a", "b")
     edges = [edge for _, _, edge in made.sent()]
-    assert made.left() == {1: [Left(row, 0, False, edge) for row, edge in enumerate(edges)]}
+    assert made.left() == {
+        1: [UnfinishedTuple(row, 0, False, edge) for row, edge in enumerate(edges)]
+    }
     assert made.left() == {}
     made.task.collector.ack_batch(bolt.held.pop())
     assert made.left() == {1: None}
@@ -205,7 +212,9 @@ def test_a_held_batch_that_is_failed_keeps_what_hangs_on_it() -> None:
     made.task.collector.ack_batch(batch)  # too late
     made.retry(0.0)
     assert made.acks() == {}
-    assert made.left() == {1: [Left(row, 1, True, edge) for row, edge in enumerate(edges)]}
+    assert made.left() == {
+        1: [UnfinishedTuple(row, 1, True, edge) for row, edge in enumerate(edges)]
+    }
     made.retry(10.0)
     assert bolt.reminded == ["a", "b"]
 
@@ -221,8 +230,8 @@ def test_a_bolt_is_reminded_of_a_batch_that_it_acked_in_an_execution_that_failed
     made.task.collector.ack_batch(held)
     assert made.acks() == {}
     assert made.left() == {
-        1: [Left(row, 0, False, edge) for row, edge in enumerate(edges)],
-        2: [Left(0, 0, False, 0)],
+        1: [UnfinishedTuple(row, 0, False, edge) for row, edge in enumerate(edges)],
+        2: [UnfinishedTuple(0, 0, False, 0)],
     }
 
 
@@ -241,10 +250,10 @@ class GivesUp(Word, Bolt):
 def test_what_a_bolt_fails_when_it_is_reminded_is_tried_again() -> None:
     """Though the execution that reminds it has no other effect."""
     made = ExactHarness(GivesUp())
-    rows = [Left(0, 0, False, 0), Left(1, 0, False, 0)]
+    rows = [UnfinishedTuple(0, 0, False, 0), UnfinishedTuple(1, 0, False, 0)]
     for _ in made.task.resume([(1, made.frame(1, "a", "b"), rows)], {}):
         pass
-    assert made.left() == {1: [Left(0, 1, True, 0), Left(1, 0, False, 0)]}
+    assert made.left() == {1: [UnfinishedTuple(0, 1, True, 0), UnfinishedTuple(1, 0, False, 0)]}
 
 
 @pytest.mark.parametrize(
@@ -263,9 +272,9 @@ def test_what_a_bolt_fails_when_it_is_reminded_is_tried_again() -> None:
 def test_a_pair_that_none_of_ours_has_written(key: bytes, value: bytes) -> None:
     """Is refused when the changelog is read, not when a task goes on with it."""
     with pytest.raises(FrameError):
-        check_row(key, value)
-    check_row(MARK + bytes(8), None)
+        check_changelog_pair(key, value)
+    check_changelog_pair(MARK + bytes(8), None)
     assert read_pair(MARK + (5).to_bytes(8, "big"), b"\x91\x94\x00\x01\xc3\x07") == (
         5,
-        [Left(0, 1, True, 7)],
+        [UnfinishedTuple(0, 1, True, 7)],
     )

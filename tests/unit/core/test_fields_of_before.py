@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kstorm.core.notes import Note
+from kstorm.core.failure_notes import Note
 from kstorm.core.origins import OriginRun
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, Frame, TupleFrame, decode, encode
 

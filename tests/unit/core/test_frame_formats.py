@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import astuple
 
-from kstorm.core.engine import Record
+from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import Send
 from kstorm.core.wire import (
     READERS,
@@ -88,10 +88,10 @@ def topology(echo: Echo, **settings: Any) -> Topology:
     return builder.build()
 
 
-def in_next_format(offset: int, word: str) -> Record:
+def in_next_format(offset: int, word: str) -> InputRecord:
     found = decode(TupleFrame, frame(offset, word).value)
     found.version = NEXT
-    return Record(offset, write_next(found))
+    return InputRecord(offset, write_next(found))
 
 
 def sent(driven: Driven) -> dict[str, list[bytes]]:

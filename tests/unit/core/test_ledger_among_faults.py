@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from kstorm.core import ledger as module
 from kstorm.core.ledger import BUCKETS, Ledger
 from tests.sim.ledger_schedules import explore
-from tests.sim.ledger_world import Copy, FalseCompletionError, LedgerWorld, StuckError
+from tests.sim.ledger_world import FalseCompletionError, LedgerWorld, StuckError, TupleCopy
 
 processes = st.integers(0, 2)
 numbers = st.integers(0, 1000)
@@ -29,7 +29,7 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.world = LedgerWorld(self.make)
 
-    def one_of(self, copies: list[Copy], number: int) -> Copy:
+    def one_of(self, copies: list[TupleCopy], number: int) -> TupleCopy:
         return copies[number % len(copies)]
 
     @rule(process=processes, copies=st.integers(1, 3))

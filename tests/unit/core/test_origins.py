@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.core import outbox as outbox_module
-from kstorm.core.origins import Origin, OriginRun, Places, read_origins, unknown
+from kstorm.core.origins import Origin, OriginNumbers, OriginRun, read_origins, unknown_origins
 from kstorm.core.outbox import Outbox
 from kstorm.core.wire import AckFrame, decode, unpack_ids
 from kstorm.errors import FrameError
@@ -37,7 +37,7 @@ def test_origins_survive_encoding(
     runs: list[tuple[str, int, int, list[int]]], data: st.DataObject
 ) -> None:
     """Whatever share of the trees a frame has, and in whatever order their messages are."""
-    places = Places()
+    places = OriginNumbers()
     columns = places.columns(runs)
     told = [
         Origin(topic, partition, offset, attempt)
@@ -56,7 +56,7 @@ def test_origins_survive_encoding(
 
 def test_consecutive_messages_take_no_bytes() -> None:
     """And those of one acker among four take one."""
-    places = Places()
+    places = OriginNumbers()
     row, offsets = places.columns([("t", 0, 1, list(range(100, 600)))])
     assert places.runs(row, offsets) == [OriginRun("t", 0, 1, 500, 100)]
     (run,) = places.runs(row[::4], offsets[::4])
@@ -65,11 +65,11 @@ def test_consecutive_messages_take_no_bytes() -> None:
 
 def test_some_are_unknown() -> None:
     """Nothing at all is said if all are."""
-    places = Places()
-    assert places.runs(*unknown(3)) == []
+    places = OriginNumbers()
+    assert places.runs(*unknown_origins(3)) == []
     assert list(read_origins([], 3)) == [None] * 3
     known = places.columns([("t", 4, 2, [7])])
-    both = [np.concatenate(pair) for pair in zip(unknown(2), known, strict=True)]
+    both = [np.concatenate(pair) for pair in zip(unknown_origins(2), known, strict=True)]
     assert list(read_origins(places.runs(both[0], both[1]), 3)) == [
         None,
         None,
@@ -86,11 +86,14 @@ def test_some_are_unknown() -> None:
         [OriginRun("t", 0, 1, 2, 0, b"123")],
         [OriginRun("t", 0, 1, 1, 0, b"1"), OriginRun("", 0, 0, 1, 0)],
         [OriginRun("", 0, 0, 0, 0), OriginRun("t", 0, 1, 2, 0)],
+        [OriginRun("", 0, 0, 0, 0), OriginRun("t", 0, 1, 1, 0)],
     ],
 )
 def test_inconsistent_origins_are_refused(runs: list[OriginRun]) -> None:
     """Before anything takes the memory that it claims."""
-    with pytest.raises(FrameError, match=r"a frame of 2 trees has origins for|bytes of steps"):
+    with pytest.raises(
+        FrameError, match=r"a frame of 2 trees has origins for|bytes of steps|has 0"
+    ):
         list(read_origins(runs, 2))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kstorm.core import outbox as module
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import CompletionBox, Outbox
-from kstorm.core.outgoing import Outgoing
+from kstorm.core.outgoing import OutgoingRecord
 from kstorm.core.wire import AckFrame, CompletionFrame, TupleFrame, decode, unpack_ids, unpack_pairs
 from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, Spout, Topology, TopologyBuilder
 
@@ -49,7 +49,7 @@ def put(
     lane.edges.append(edge)
 
 
-def tuples(sends: list[Outgoing]) -> list[TupleFrame]:
+def tuples(sends: list[OutgoingRecord]) -> list[TupleFrame]:
     return [decode(TupleFrame, send.value) for send in sends]
 
 
@@ -208,7 +208,7 @@ def test_an_untracked_tuple_that_is_too_large_fails_nothing() -> None:
     assert len(outbox.too_large) == 1
 
 
-def acks(sends: list[Outgoing]) -> dict[int, list[AckFrame]]:
+def acks(sends: list[OutgoingRecord]) -> dict[int, list[AckFrame]]:
     frames: dict[int, list[AckFrame]] = {}
     for send in sends:
         assert send.topic == "t.__acker"
@@ -290,7 +290,7 @@ def test_frames_of_news_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [root for f in frames for root in unpack_ids(f.reset)] == [30]
 
 
-def completions(sends: list[Outgoing]) -> dict[tuple[str, int], list[CompletionFrame]]:
+def completions(sends: list[OutgoingRecord]) -> dict[tuple[str, int], list[CompletionFrame]]:
     frames: dict[tuple[str, int], list[CompletionFrame]] = {}
     for send in sends:
         frames.setdefault((send.topic, send.partition), []).append(

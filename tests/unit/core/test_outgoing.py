@@ -2,19 +2,19 @@
 
 import pytest
 
-from kstorm.core.outgoing import BY_KEY, EpochRecords, Outgoing, SinkRecords
+from kstorm.core.outgoing import BY_KEY, EpochRecords, OutgoingRecord, SinkRecords
 
-FRAME = Outgoing("t.sink", 3, b"frame")
+FRAME = OutgoingRecord("t.sink", 3, b"frame")
 COLUMNS = SinkRecords("counts", ["a", None, b"c"], ["1", b"2", None], None, 7)
 WITH_HEADERS = SinkRecords("counts", ["d", "e"], ["4", "5"], [[("part", b"0")], None], 8)
 ALL = [
     FRAME,
-    Outgoing("counts", BY_KEY, "1", "a", None, 7),
-    Outgoing("counts", BY_KEY, b"2", None, None, 7),
-    Outgoing("counts", BY_KEY, None, b"c", None, 7),
+    OutgoingRecord("counts", BY_KEY, "1", "a", None, 7),
+    OutgoingRecord("counts", BY_KEY, b"2", None, None, 7),
+    OutgoingRecord("counts", BY_KEY, None, b"c", None, 7),
     FRAME,
-    Outgoing("counts", BY_KEY, "4", "d", [("part", b"0")], 8),
-    Outgoing("counts", BY_KEY, "5", "e", None, 8),
+    OutgoingRecord("counts", BY_KEY, "4", "d", [("part", b"0")], 8),
+    OutgoingRecord("counts", BY_KEY, "5", "e", None, 8),
 ]
 
 

@@ -4,30 +4,30 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.recovery import Copy, Log, Recovery, recovery
+from kstorm.core.recovery import ChangelogState, LocalCopy, RecoveryPlan, plan_recovery
 
 DAY = 86400.0
 NOW = 1_800_000_000.0
-COPY = Copy(b"topic", reached=99, current=NOW - 60)
-LOG = Log(b"topic", low=0, high=200, tombstone_secs=DAY)
+COPY = LocalCopy(b"topic", reached=99, current=NOW - 60)
+LOG = ChangelogState(b"topic", low=0, high=200, tombstone_secs=DAY)
 
 
 def test_valid_copy_reads_only_later_records() -> None:
     """And says no sooner than at its end that it is newer than it was."""
-    assert recovery(COPY, LOG, NOW) == Recovery(100, "", COPY.current)
+    assert plan_recovery(COPY, LOG, NOW) == RecoveryPlan(100, "", COPY.current)
 
 
 def test_a_copy_at_the_end_reads_nothing() -> None:
     """Not even if it has never seen a record of a topic that is empty."""
-    assert recovery(COPY._replace(reached=199), LOG, NOW).start == 200
-    assert recovery(COPY._replace(reached=-1), LOG._replace(high=0), NOW) == Recovery(
+    assert plan_recovery(COPY._replace(reached=199), LOG, NOW).start == 200
+    assert plan_recovery(COPY._replace(reached=-1), LOG._replace(high=0), NOW) == RecoveryPlan(
         0, "", COPY.current
     )
 
 
 def test_compacted_records_are_not_requested() -> None:
     """Its keys have later records, or tombstones that are still there."""
-    assert recovery(COPY, LOG._replace(low=150), NOW).start == 150
+    assert plan_recovery(COPY, LOG._replace(low=150), NOW).start == 150
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_compacted_records_are_not_requested() -> None:
         ),
     ],
 )
-def test_invalid_copy_is_discarded(copy: Copy | None, log: Log, why: str) -> None:
+def test_invalid_copy_is_discarded(copy: LocalCopy | None, log: ChangelogState, why: str) -> None:
     """It is emptied, all is read, and it counts as current from now on, should the reading be broken off."""
-    start, distrust, since = recovery(copy, log._replace(low=7), NOW)
+    start, distrust, since = plan_recovery(copy, log._replace(low=7), NOW)
     assert (start, since) == (7, NOW)
     assert why in distrust
 
@@ -74,12 +74,12 @@ def test_invalid_copy_is_discarded(copy: Copy | None, log: Log, why: str) -> Non
 @pytest.mark.parametrize("age", [0.74 * DAY, 0.0, -0.24 * DAY])
 def test_clocks_may_differ(age: float) -> None:
     """By a quarter of the time that deletions are kept, at both ends together with the reading."""
-    assert not recovery(COPY._replace(current=NOW - age), LOG, NOW).distrust
+    assert not plan_recovery(COPY._replace(current=NOW - age), LOG, NOW).distrust
 
 
 def test_interrupted_recoveries_do_not_make_the_copy_younger() -> None:
     """What a piece includes is as old as the copy that it was added to: what was deleted in between may be ahead of it."""
     copy: Any = COPY
     for reached in range(100, 104):
-        copy = Copy(b"topic", reached, recovery(copy, LOG, NOW + reached).since)
+        copy = LocalCopy(b"topic", reached, plan_recovery(copy, LOG, NOW + reached).since)
     assert copy.current == COPY.current

@@ -1,12 +1,13 @@
 """A spout's process: what is sent first, how long it rests, and how a task ends while its trees are open."""
 
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
 
-from kstorm.core.dead_letters import Postmark, decode_letter
-from kstorm.core.engine import Record
+from kstorm.core.dead_letters import LetterStamp, decode_letter
+from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import Close, Effect, Release, Send
 from kstorm.core.wire import (
     VERSION,
@@ -101,7 +102,7 @@ class Spouts(Driven):
 
     def complete(self, task: int, *roots: int) -> list[Effect]:
         return self.poll(
-            task, Record(0, encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots))))
+            task, InputRecord(0, encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots))))
         )
 
     def revoke(self, *tasks: int) -> list[Effect]:
@@ -154,6 +155,57 @@ def test_turns_without_a_tuple_are_ever_further_apart() -> None:
     assert spout.spouts.rest == 0
     spout.emit()
     assert spout.spouts.rest == pytest.approx(0.002)
+
+
+def test_spouts_get_their_turns_when_they_are_due() -> None:
+    """Nothing but the clock asks for them: one at once, and one after each rest."""
+    numbers = Numbers()
+    spout = Spouts(numbers)
+    spout.assign(t0=0)
+
+    def wake(seconds: float) -> list[int]:
+        spout.now += seconds
+        spout.do(spout.spouts.wake(spout.now))
+        return spout.begun()
+
+    numbers.waiting.append(1)
+    assert spout.spouts.due <= spout.now
+    assert len(wake(0)) == 1
+    assert spout.spouts.due == spout.now  # it had something to emit, so it does not rest
+    assert wake(0) == []
+    rest = spout.spouts.due - spout.now
+    assert rest == pytest.approx(0.001)
+    numbers.waiting.append(2)
+    assert wake(rest / 2) == []
+    assert len(wake(rest)) == 1
+
+
+def test_turn_is_not_due_while_one_is_taken() -> None:
+    """A driver that goes by `due` would otherwise ask for it all the time."""
+    spout = Spouts(Numbers())
+    spout.assign(t0=0)
+    (turn,) = spout.spouts.emit(spout.now)
+    assert spout.spouts.due == inf
+    assert spout.spouts.wake(spout.now) == []
+    spout.do([turn])
+    assert spout.spouts.due < inf
+
+
+def test_polls_wait_behind_all_other_work() -> None:
+    """Each step of a task's release waits for one poll at most, and not for all in hand."""
+    numbers = Numbers()
+    spout = Spouts(numbers)
+    spout.assign(t0=0)
+    engine = spout.spouts
+    (turn,) = engine.emit(spout.now)
+    completion = InputRecord(0, encode(CompletionFrame(VERSION, 0)))
+    for _ in range(3):
+        assert engine.arrived([(engine.tenures[0], [completion])], spout.now) == []
+    assert engine.revoked([0], spout.now) == []
+    spout.do([turn])
+    assert numbers.notes[-1] == "close"
+    assert engine.frames_in == 1
+    assert engine.intake.records == 0  # what was not executed is not in hand any more
 
 
 def test_a_deactivated_topology_emits_nothing_and_hears_of_its_trees() -> None:
@@ -212,7 +264,9 @@ def test_completions_that_are_no_frame_become_dead_letters() -> None:
     (root,) = spout.begun()
     good = encode(CompletionFrame(VERSION, 0, acked=pack_ids([root])))
     odd = encode(CompletionFrame(VERSION, 0, acked=b"odd"))
-    spout.poll(1, Record(3, b"?"), Record(4, odd), Record(5, None), Record(6, good))
+    spout.poll(
+        1, InputRecord(3, b"?"), InputRecord(4, odd), InputRecord(5, None), InputRecord(6, good)
+    )
     assert topics(spout.take(Send)) == ["t.__dead_letters"] * 3
     assert spout.spouts.dead_letters == 3
     assert numbers.notes == ["activate", "ack 1"]
@@ -221,7 +275,7 @@ def test_completions_that_are_no_frame_become_dead_letters() -> None:
 def test_completions_that_cannot_be_decoded_are_a_dead_letter() -> None:
     spout = Spouts(Numbers())
     spout.assign(t1=0)
-    spout.poll(1, Record(3, None, undecodable="as told", offsets=4))
+    spout.poll(1, InputRecord(3, None, undecodable="as told", offsets=4))
     (letter,) = [
         decode_letter(record.value) for send in spout.take(Send) for record in send.records
     ]
@@ -271,7 +325,7 @@ def test_a_letter_has_the_component_whose_task_failed_and_what_the_process_puts_
     losing, words = Losing(), iter("abc")
     losing.waiting += [0, 3, 99]
     spout = Spouts(losing)
-    spout.spouts.postmark = lambda: Postmark(at=1700, version="v7", unique=next(words))
+    spout.spouts.postmark = lambda: LetterStamp(at=1700, version="v7", unique=next(words))
     spout.assign(t0=0)
     for _ in range(3):
         spout.emit()
@@ -311,7 +365,7 @@ def test_a_task_that_leaves_emits_no_more_and_waits_for_its_trees() -> None:
     assert released(spout.complete(0, root)) == [Close(0), Release(0)]
     assert numbers.notes == ["activate", "deactivate", "ack 1", "close"]
     assert "spout_drained" in journal.events
-    assert spout.spouts.slots == {}
+    assert spout.spouts.tenures == {}
 
 
 @pytest.mark.parametrize("patience", [5, 90])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.tasks import drive
+from kstorm.core.user_code import drive
 from kstorm.core.wire import (
     VERSION,
     AckFrame,

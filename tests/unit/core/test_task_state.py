@@ -1,14 +1,24 @@
 """The state of a stateful task: what is read, what is stored, what a checkpoint takes."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.core import state as module
 from kstorm.core.state import TaskState
+
+
+@dataclass(frozen=True)
+class Frozen:
+    x: int
 
 
 class Table:
@@ -386,3 +396,91 @@ def test_range_after_a_checkpoint_reads_from_disk() -> None:
     state.stored()
     state._make_room()
     assert list(state.range()) == [("a", 1)]
+
+
+class Number(IntEnum):
+    ONE = 1
+
+
+@dataclass
+class Point:
+    x: int
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ((1, 2), [1, 2]),
+        ({3}, [3]),
+        (frozenset({"a"}), ["a"]),
+        (bytearray(b"ab"), b"ab"),
+        (memoryview(b"ab"), b"ab"),
+        (Decimal("1.50"), "1.50"),
+        (date(2026, 11, 26), "2026-11-26"),
+        (Number.ONE, 1),
+        (Point(1), {"x": 1}),
+        ([(1, {2}), bytearray(b"x")], [[1, [2]], b"x"]),
+        ({"a": (1,), "b": {"c": {4}}}, {"a": [1], "b": {"c": [4]}}),
+        ({(1, 2): 3}, {(1, 2): 3}),
+    ],
+    ids=lambda value: "memoryview" if type(value) is memoryview else repr(value),
+)
+def test_a_value_is_read_as_after_a_recovery(value: Any, read: Any) -> None:
+    """At once: it came back as another type only after a crash or an eviction."""
+    table = Table()
+    state = table.state()
+    state.put("a", value)
+    for found in (state.get("a"), dict(state.items())["a"], dict(state.range())["a"]):
+        assert (found, type(found)) == (read, type(read))
+    table.checkpoint(state)
+    assert state.get("a") == read
+    assert table.state().get("a") == read
+    assert state.delete("a") == read
+
+
+def _read_by_range(state: TaskState) -> Callable[[str], Any]:
+    return lambda key: dict(state.range())[key]
+
+
+@pytest.mark.parametrize("made", [list, lambda: {"x": [1]}, lambda: [[1]]])
+def test_a_change_without_a_put_changes_nothing(made: Any) -> None:
+    """Neither to what was put, nor to what was read, in whichever way, nor to what is inside."""
+    table = Table()
+    state = table.state()
+    value = made()
+    state.put("a", value)
+
+    def change(found: Any) -> None:
+        for inner in [*(found.values() if isinstance(found, dict) else found), found]:
+            inner.clear()
+            _ = inner.update({"y": 2}) if isinstance(inner, dict) else inner.append(9)
+
+    change(value)
+    for _ in range(3):
+        for read in (state.get, lambda key: dict(state.items())[key], _read_by_range(state)):
+            assert read("a") == made()
+            change(read("a"))
+            change(read("a"))
+        table.checkpoint(state)
+    again = table.state()
+    for _ in range(3):
+        assert again.get("a") == made()
+        change(again.get("a"))
+    assert again.delete("a") == made()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [msgspec.Raw(b"\xc1"), [msgspec.Raw(b"")], {Frozen(1): 1}, msgspec.msgpack.Ext(-1, b"x")],
+    ids=["raw", "empty raw", "dict as a key", "time"],
+)
+def test_what_cannot_be_read_back_is_refused_by_put(value: Any) -> None:
+    """It raised at the recovery, which no retry would have helped."""
+    table = Table()
+    state = table.state()
+    state.put("a", 1)
+    with pytest.raises(TypeError, match="'a' cannot be stored, because MessagePack can encode it"):
+        state.put("a", value)
+    assert state.get("a") == 1
+    table.checkpoint(state)
+    assert table.state().get("a") == 1

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from kstorm.core.engine.transaction import ORDER, Answer, Request, Transactions
+from kstorm.core.engine.transaction import REQUEST_ORDER, Answer, Request, Transactions
 
 DONE, NONE, REFUSED, TAKEN_BACK = Answer.DONE, Answer.NONE, Answer.REFUSED, Answer.TAKEN_BACK
-WRITE, FLUSH, OFFSETS, COMMIT = ORDER
+WRITE, FLUSH, OFFSETS, COMMIT = REQUEST_ORDER
 BEGIN, ABORT, REPLACE = Request.BEGIN, Request.ABORT, Request.REPLACE
 
 
@@ -32,11 +32,11 @@ def test_records_have_arrived_before_offsets_are_handed_in() -> None:
 def test_what_has_no_answer_is_asked_for_again(number: int) -> None:
     """It may have been done: writing all of it again would be twice."""
     transactions = Transactions()
-    before = [BEGIN, *ORDER]
+    before = [BEGIN, *REQUEST_ORDER]
     made = asked(transactions, [*[DONE] * number, NONE, NONE])
     assert made == [*before[:number], before[number], before[number], *before[number:]]
-    assert asked(transactions, []) == [REPLACE, BEGIN, *ORDER]
-    assert asked(transactions, []) == [BEGIN, *ORDER]
+    assert asked(transactions, []) == [REPLACE, BEGIN, *REQUEST_ORDER]
+    assert asked(transactions, []) == [BEGIN, *REQUEST_ORDER]
 
 
 def test_what_is_refused_is_taken_back_and_written_again() -> None:
@@ -49,24 +49,24 @@ def test_what_is_refused_is_taken_back_and_written_again() -> None:
 def test_an_abort_is_asked_for_again_too() -> None:
     """And its late copy could end the next transaction."""
     made = asked(Transactions(), [DONE, DONE, DONE, REFUSED, NONE])
-    assert made == [BEGIN, WRITE, FLUSH, OFFSETS, ABORT, ABORT, REPLACE, BEGIN, *ORDER]
+    assert made == [BEGIN, WRITE, FLUSH, OFFSETS, ABORT, ABORT, REPLACE, BEGIN, *REQUEST_ORDER]
 
 
 @pytest.mark.parametrize("late", [3, 4])
 def test_a_producer_whose_request_took_long_is_replaced(late: int) -> None:
     """Before the next transaction, not amid this one."""
     transactions = Transactions()
-    assert asked(transactions, [], late=late) == [BEGIN, *ORDER]
-    assert asked(transactions, []) == [REPLACE, BEGIN, *ORDER]
+    assert asked(transactions, [], late=late) == [BEGIN, *REQUEST_ORDER]
+    assert asked(transactions, []) == [REPLACE, BEGIN, *REQUEST_ORDER]
 
 
 def test_an_abort_that_took_long_is_followed_by_another_producer() -> None:
     """Its copy would take back half of what is written again."""
     made = asked(Transactions(), [DONE, DONE, DONE, REFUSED], late=4)
-    assert made == [BEGIN, WRITE, FLUSH, OFFSETS, ABORT, REPLACE, BEGIN, *ORDER]
+    assert made == [BEGIN, WRITE, FLUSH, OFFSETS, ABORT, REPLACE, BEGIN, *REQUEST_ORDER]
 
 
 def test_a_producer_with_a_refused_record_is_replaced() -> None:
     """The transaction was ended before anything is asked."""
     made = asked(Transactions(), [DONE, DONE, TAKEN_BACK])
-    assert made == [BEGIN, WRITE, FLUSH, REPLACE, BEGIN, *ORDER]
+    assert made == [BEGIN, WRITE, FLUSH, REPLACE, BEGIN, *REQUEST_ORDER]

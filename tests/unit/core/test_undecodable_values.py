@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.core.wire import VERSION, Salvaged, TupleFrame, decode, encode, pack_ids, unpack_ids
+from kstorm.core.wire import (
+    VERSION,
+    SalvagedFrame,
+    TupleFrame,
+    decode,
+    encode,
+    pack_ids,
+    unpack_ids,
+)
 from kstorm.errors import FrameError
 from kstorm.testing import LocalCluster
 from kstorm.testing.spouts import FeederSpout
@@ -77,7 +85,7 @@ def test_other_tuples_of_the_frame_are_decoded(bad: Any, at: int) -> None:
     values.insert(at, bad)
     more = {at: {77: 1, 78: 2}, 2 if at != 2 else 0: {79: 3}}
     frame = decode(TupleFrame, encode(frame_of(*values, more=more)))
-    assert isinstance(frame, Salvaged)
+    assert isinstance(frame, SalvagedFrame)
     assert (frame.columns, frame.count) == ([["a", "b"]], 2)
     kept = [position for position in range(3) if position != at]
     assert unpack_ids(frame.roots) == tuple(position + 1 for position in kept)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.core.exact import UndoableState
+from kstorm.core.exactly_once import UndoableState
 
 LONG = "ä" * 500
 """A text that is weighed, and that nothing can change in place."""

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.core.engine import Progress, Unit
+from kstorm.core.engine import InputProgress, Unit
 
 
 def test_a_unit_is_done_when_it_is_closed_and_everything_arrived() -> None:
@@ -33,7 +33,7 @@ def test_a_unit_that_sent_nothing_is_done_when_it_is_closed() -> None:
 
 def test_nothing_is_finished_behind_an_unfinished_unit() -> None:
     """The second unit's records arrive first: the offset waits for the first."""
-    progress, first, second = Progress(3), Unit(), Unit()
+    progress, first, second = InputProgress(3), Unit(), Unit()
     assert (progress.finished, progress.begun) == (3, 3)
     progress.begin(first, 10)
     progress.begin(second, 20)
@@ -45,7 +45,7 @@ def test_nothing_is_finished_behind_an_unfinished_unit() -> None:
 
 def test_results_may_have_arrived_while_acks_wait() -> None:
     """What is executed and has arrived, though it is not closed, and nothing behind what has not."""
-    progress, units = Progress(0), [Unit(), Unit(), Unit()]
+    progress, units = InputProgress(0), [Unit(), Unit(), Unit()]
     for number, unit in enumerate(units):
         unit.add()
         progress.begin(unit, number + 1)
@@ -57,7 +57,7 @@ def test_results_may_have_arrived_while_acks_wait() -> None:
 
 def test_an_offset_that_was_committed_is_never_taken_back() -> None:
     """A later commit below it commits it again."""
-    progress = Progress(5)
+    progress = InputProgress(5)
     assert [progress.commit(offset) for offset in (7, 6, 8)] == [7, 7, 8]
     assert progress.committed == 8
 
@@ -65,7 +65,7 @@ def test_an_offset_that_was_committed_is_never_taken_back() -> None:
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=20), st.randoms(use_true_random=False))
 def test_the_offset_never_passes_an_unfinished_unit(sizes: list[int], random: Random) -> None:
     """In whatever order units finish."""
-    progress, units, offset = Progress(0), [], 0
+    progress, units, offset = InputProgress(0), [], 0
     for size in sizes:
         units.append((offset, Unit()))
         offset += size

@@ -11,7 +11,7 @@ from kstorm.dev.demo import open_tree
 from kstorm.dev.demo.kills import Kill
 from kstorm.dev.demo.open_tree import trace_of_open_tree
 from kstorm.errors import BrokerError
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm.topology import Topology
 
 SETTINGS = Settings(topology="a:b")

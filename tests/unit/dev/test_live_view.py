@@ -6,13 +6,13 @@ from rich.console import Console
 
 from kstorm.dev.live_view import LiveView, plain_line
 from kstorm.dev.progress_watch import ComponentState, ProgressSnapshot
-from kstorm.runtime.service.figures import Figures, format_age, format_seconds
+from kstorm.runtime.service.status_counters import StatusCounters, format_age, format_seconds
 
 
 def snapshot() -> ProgressSnapshot:
     """Return a working topology with one process down."""
-    spout = Figures(emitted=130, acked=100, failed=2, pending=28)
-    lately = Figures(acked=50, latency_counts=(0, 10))
+    spout = StatusCounters(emitted=130, acked=100, failed=2, pending=28)
+    lately = StatusCounters(acked=50, latency_counts=(0, 10))
     return ProgressSnapshot(
         [
             ComponentState("sentences", "spout", 1, 1, spout, lately, 5.0, "", None),
@@ -21,13 +21,23 @@ def snapshot() -> ProgressSnapshot:
                 "bolt",
                 2,
                 1,
-                Figures(executed=1234),
-                Figures(),
+                StatusCounters(executed=1234),
+                StatusCounters(),
                 5.0,
                 "KeyError: 'x'",
                 180.0,
             ),
-            ComponentState("__acker", "acker", 1, 1, Figures(pending=28), Figures(), 5.0, "", None),
+            ComponentState(
+                "__acker",
+                "acker",
+                1,
+                1,
+                StatusCounters(pending=28),
+                StatusCounters(),
+                5.0,
+                "",
+                None,
+            ),
         ],
         ["count-1"],
     )

@@ -6,7 +6,7 @@ import pytest
 
 from kstorm.dev.local_processes import LocalProcesses
 from kstorm.dev.progress_watch import ProgressWatch
-from kstorm.runtime.service.figures import Figures
+from kstorm.runtime.service.status_counters import StatusCounters
 from tests.unit.dev.stand_ins import StandInProcesses
 
 
@@ -88,7 +88,7 @@ def test_recent_counts_are_differences() -> None:
 
 def test_histograms_of_different_lengths_can_be_added() -> None:
     """A process without a response has an empty histogram."""
-    assert (Figures() + Figures(latency_counts=(1, 2))).latency_counts == (1, 2)
+    assert (StatusCounters() + StatusCounters(latency_counts=(1, 2))).latency_counts == (1, 2)
 
 
 def test_newest_error_is_shown_with_its_age() -> None:

@@ -1,5 +1,6 @@
 """What is wrong with a file is told with its place and what to do; nobody sees a stack trace, and no tag makes an object."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -359,3 +360,89 @@ def test_missing_file_is_named() -> None:
         load_file(Path("no/such.yaml"))
     with pytest.raises(KstormError, match="is not the path of a file"):
         load_file(Path("a\0.yaml"))
+
+
+SPOUT_ON = """name: t
+components:
+  - id: scheme
+    class: kstorm.kafka:StringScheme
+  - id: multi
+    class: kstorm.kafka:SchemeAsMultiScheme
+    args: [ref: scheme]
+  - id: hosts
+    class: kstorm.kafka:KafkaHosts
+  - id: source
+    class: kstorm.kafka:SpoutConfig
+    args:
+      - ref: hosts
+      - {topic}
+    kwargs: {{id: lines, scheme: {{ref: multi}}, {more}}}
+spouts:
+  - id: words
+    class: kstorm.kafka:KafkaSpout
+    args: [ref: source]
+bolts:
+  - {{id: log, class: 'tests.unit.flux.storm:LogInfoBolt'}}
+streams:
+  - {{from: words, to: log, grouping: {{type: SHUFFLE}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("topic", "more", "says"),
+    [
+        ("20261123", "", "t.yaml:14:9: topic is 20261123: it must be text; YAML reads it as text"),
+        ("on", "", "t.yaml:14:9: topic is True: it must be text; YAML reads it as text"),
+        ("", "", "t.yaml:14:8: topic is None: it must be text"),
+        ("2026-11-23", "", "t.yaml:14:9: topic is datetime.date(2026, 11, 23): it must be text"),
+        ("10:30", "", "t.yaml:14:9: 10:30 means 630 in YAML: write 630 for the number, or '10:30'"),
+        (
+            "012",
+            "",
+            "t.yaml:14:9: 012 means 10 in YAML: write 10 for the number, or '012' for text",
+        ),
+        ("[a]", "", "t.yaml:14:9: topic is ['a']: it must be text"),
+        ("a", "ignore_zk_offsets: 'false'", ": ignore_zk_offsets is 'false': it must be True or"),
+        ("a", "retry_limit: true", "t.yaml:15:60: retry_limit is True: it must be a whole number"),
+        ("a", "retry_limit: 1.5", "t.yaml:15:60: retry_limit is 1.5: it must be a whole number"),
+        (
+            "a",
+            "retry_delay_multiplier: '2'",
+            ": retry_delay_multiplier is '2': it must be a number",
+        ),
+        ("a", "retry_delay_max_ms: 1:00", ": 1:00 means 60 in YAML"),
+        ("a", "zk_servers: a", ": zk_servers is 'a': it must be a list of text or None"),
+    ],
+)
+def test_a_value_is_checked_against_the_annotation(
+    written: Written, topic: str, more: str, says: str
+) -> None:
+    """When the file is loaded, with line and column, and not when a task starts."""
+    with pytest.raises(KstormError) as caught:
+        written(SPOUT_ON.format(topic=topic, more=more))
+    assert says in str(caught.value)
+
+
+def test_values_in_quotes_are_text(written: Written) -> None:
+    """Of whatever they look like."""
+    for topic in ("'20261123'", "'on'", "'10:30'", '"012"'):
+        spout = written(SPOUT_ON.format(topic=topic, more="retry_limit: 3")).component("words")
+        assert spout.component.spout_config.topic == topic.strip("'\"")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", ["lists", "mappings", "merges"])
+def test_aliases_of_aliases_are_refused_at_once(written: Written, kind: str) -> None:
+    """Forty levels would be 2**40 values."""
+    one = {
+        "lists": "[*{0}, *{0}]",
+        "mappings": "{{a: *{0}, b: *{0}}}",
+        "merges": "{{<<: [*{0}, *{0}]}}",
+    }
+    lines = ["name: t", "config:", "  l0: &l0 " + ("{a: 1}" if kind == "merges" else "[1]")]
+    lines += [f"  l{n}: &l{n} {one[kind].format(f'l{n - 1}')}" for n in range(1, 41)]
+    began = time.process_time()
+    with pytest.raises(
+        KstormError, match=r"t\.yaml:\d+:\d+: with its aliases, this value has more"
+    ):
+        written("\n".join(lines) + WIRED)
+    assert time.process_time() - began < 5

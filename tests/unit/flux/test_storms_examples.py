@@ -207,12 +207,12 @@ def test_the_name_of_an_include_does_not_win() -> None:
         (
             "bad_hbase",
             "hbase_bolt.properties",
-            ":10:5: ColumnFields raised TypeError: 'count' is no list of names",
+            ":13:9: names is 'count': it must be a list of text",
         ),
         (
             "bad_static_factory_test",
             None,
-            "new_long_instance raised TypeError: 'This is not a valid parameter",
+            ":14:9: number is 'This is not a valid parameter, so should trigger an error': it must",
         ),
         (
             "component-config-invalid-test",

@@ -4,7 +4,7 @@ from typing import Any
 
 from examples.wordcount.topology import topology
 from kstorm.kafka import KafkaBolt, KafkaSpout
-from kstorm.runtime.service.settings import load_topology
+from kstorm.runtime.base.settings import load_topology
 from kstorm.testing.kafka import FakeKafka
 from kstorm.topology import ComponentSpec, Topology
 

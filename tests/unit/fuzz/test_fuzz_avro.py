@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.errors import NotYetError
-from kstorm.kafka.extent import MOST_VALUES
+from kstorm.kafka.message_limits import MOST_VALUES
 from kstorm.registry import AvroScheme, SchemaRegistry
-from kstorm.registry.avro_extent import count
+from kstorm.registry.avro_limits import count
 from kstorm.registry.avro_plan import MOST_DECIMAL_BYTES, MOST_LEVELS, plan_of
 from tests.registry_stub import RegistryStub
 from tests.unit.fuzz.extents import TO_SPARE, counted, memory_of, read_all

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Producer
 
 from kstorm.kafka.ports import Partition
-from kstorm.runtime.kafka.fetching import OWN_TOPICS
-from kstorm.runtime.kafka.undecodable import look
+from kstorm.runtime.kafka.fetch_limits import OWN_TOPICS
+from kstorm.runtime.kafka.undecodable import probe_batch
 from tests.broken_batches import good_batch, read_past_all
 from tests.integration.undecodable_batch import zstd_bomb
 from tests.kafka_wire import batch, offer, parts
@@ -48,6 +48,6 @@ def test_readers_of_own_topics_open_little(broker: str) -> None:
     offer(broker, "t", 0, zstd_bomb(60_000_000))
     offer(broker, "t", 1, zstd_bomb(20_000_000))
     plain = {"bootstrap.servers": broker, "group.id": "fuzz"}
-    assert look({**plain, **OWN_TOPICS}, P0, 0, threading.Event()) is not None
-    assert look(plain, P0, 0, threading.Event()) is None
-    assert look({**plain, **OWN_TOPICS}, Partition("t", 1), 0, threading.Event()) is None
+    assert probe_batch({**plain, **OWN_TOPICS}, P0, 0, threading.Event()) is not None
+    assert probe_batch(plain, P0, 0, threading.Event()) is None
+    assert probe_batch({**plain, **OWN_TOPICS}, Partition("t", 1), 0, threading.Event()) is None

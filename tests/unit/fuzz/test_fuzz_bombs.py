@@ -1,5 +1,6 @@
 """What is small where it lies and large once it is decoded: it is refused, or takes no more memory than a process has to spare."""
 
+import sys
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,9 +12,9 @@ from confluent_kafka import Message
 from hypothesis import given
 
 from kstorm.core.dead_letters import DeadLetter, decode_letter, encode_letter
-from kstorm.core.engine import Record
+from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import Send
-from kstorm.core.extent import MOST_VALUES, most_frame_bytes, within
+from kstorm.core.frame_limits import MOST_VALUES, most_frame_bytes, within
 from kstorm.core.outbox import Outbox
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, decode, encode
 from kstorm.errors import FrameError
@@ -30,7 +31,7 @@ from kstorm.kafka import (
     StringMultiSchemeWithTopic,
     StringScheme,
 )
-from kstorm.kafka.extent import check_json
+from kstorm.kafka.message_limits import check_json
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.registry import JsonSchemaScheme, SchemaRegistry
@@ -137,8 +138,8 @@ def test_too_long_record_is_not_decoded(kind: str) -> None:
     engine.assign(t0=0)
     engine.take(Send)
     bomb = b"\x90" * (60 * 1024 * 1024)
-    assert peak(lambda: engine.poll(0, Record(0, bomb))) < 10_000_000
-    engine.poll(0, Record(1, b"\xc1" * most), Record(2, b"\xc1" * (most + 1)))
+    assert peak(lambda: engine.poll(0, InputRecord(0, bomb))) < 10_000_000
+    engine.poll(0, InputRecord(1, b"\xc1" * most), InputRecord(2, b"\xc1" * (most + 1)))
     letters = [decode_letter(record.value) for send in engine.take(Send) for record in send.records]
     assert [(letter.partition, letter.offset) for letter in letters] == [(0, 0), (0, 1), (0, 2)]
     assert [
@@ -322,3 +323,20 @@ def test_a_frame_of_ours_is_not_looked_at_for_nothing() -> None:
     )
     assert len(data) < MOST_VALUES
     assert within(data)
+
+
+def test_refusing_json_takes_no_call_per_string() -> None:
+    """It runs on the event loop, so it must cost no more than decoding. Each call of the check was one per string and mark."""
+    data = b"[" + b'"a,",' * 399_000 + b'"a"]'
+    calls = 0
+
+    def hear(frame: object, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(hear)
+    try:
+        check_json(data, 400_000)
+    finally:
+        sys.setprofile(None)
+    assert calls < 50

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from kstorm.errors import KstormError
 from kstorm.flux import load_file
+from kstorm.flux.definitions import read_definitions
 from kstorm.flux.document import parse
 from kstorm.flux.model import KINDS
-from kstorm.flux.reading import definitions
-from kstorm.flux.replacing import Replacements, parse_properties
+from kstorm.flux.substitution import Replacements, parse_properties
 
 CLASSES = ["TestBolt", "TestWordSpout", "Configured", "LogInfoBolt", "Units", "TestClass"]
 KEYS = st.sampled_from(sorted({key for kind in KINDS for key in kind.__struct_encode_fields__}))
@@ -102,14 +102,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_any_text(text: str) -> None:
     """No other exception for what is no YAML, or YAML of a strange kind."""
     with suppress(KstormError):
-        definitions(parse(text, "f", GIVEN))
+        read_definitions(parse(text, "f", GIVEN))
 
 
 @given(st.fixed_dictionaries({"name": st.just("t")}, optional=dict.fromkeys(SECTIONS, VALUES)))
 def test_any_values(values: dict[str, object]) -> None:
     """Of the known keys, nested in any way."""
     with suppress(KstormError):
-        definitions(parse(yaml.safe_dump(values), "f", GIVEN))
+        read_definitions(parse(yaml.safe_dump(values), "f", GIVEN))
 
 
 @given(

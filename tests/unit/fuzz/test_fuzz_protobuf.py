@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.errors import NotYetError
-from kstorm.kafka.extent import MOST_VALUES
+from kstorm.kafka.message_limits import MOST_VALUES
 from kstorm.registry import ProtobufScheme, SchemaRegistry
-from kstorm.registry.protobuf_extent import MOST_PLACES, ProtobufExtent, count
-from kstorm.registry.protobuf_plan import Kinds
+from kstorm.registry.protobuf_limits import MOST_PLACES, ProtobufValueLimit, count
+from kstorm.registry.protobuf_plan import MessageTypes
 from tests.protobuf_bytes import long, number
 from tests.registry_stub import RegistryStub
 from tests.unit.fuzz.extents import TO_SPARE, counted, memory_of
@@ -124,8 +124,8 @@ def classes() -> tuple[Any, Any]:
 
 
 TREE, OPEN = classes()
-TREES = Kinds(TREE.DESCRIPTOR)
-OPENS = Kinds(OPEN.DESCRIPTOR)
+TREES = MessageTypes(TREE.DESCRIPTOR)
+OPENS = MessageTypes(OPEN.DESCRIPTOR)
 
 
 def any_of(url: str, value: bytes) -> bytes:
@@ -291,10 +291,10 @@ def test_message_without_its_schema_is_not_walked() -> None:
 def test_short_message_is_not_walked() -> None:
     """Unless there may be types of which nothing is known."""
     client: Any = None  # is asked for the schema first: without, nothing can be walked over
-    ProtobufExtent(client, struct_pb2.Struct, MOST_VALUES).check(HEAD + bytes(150_000))
+    ProtobufValueLimit(client, struct_pb2.Struct, MOST_VALUES).check(HEAD + bytes(150_000))
     for kind, length in ((struct_pb2.Struct, 250_000), (TREE, 20_000), (OPEN, 20)):
         with pytest.raises(AttributeError):
-            ProtobufExtent(client, kind, MOST_VALUES).check(HEAD + bytes(length))
+            ProtobufValueLimit(client, kind, MOST_VALUES).check(HEAD + bytes(length))
 
 
 # Whatever there is: the count is that of what the decoder makes.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kstorm.errors import ConfigError, KstormError
 from kstorm.kafka import KafkaHosts, SpoutConfig
-from kstorm.runtime.service.settings import Settings, from_environment, load_topology
+from kstorm.runtime.base.settings import Settings, from_environment, load_topology
 from kstorm.topology import Config
 from tests.unit.fuzz.hostile import bounded, numbers, values
 

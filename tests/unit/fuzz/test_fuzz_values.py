@@ -24,7 +24,7 @@ from kstorm.kafka import (
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.serializer import AnySerializer, column, to_bytes
-from kstorm.runtime.kafka.orders import Orders
+from kstorm.runtime.kafka.consumer_calls import ConsumerCallQueue
 from kstorm.runtime.kafka.sink import KafkaWriter
 from tests.unit.fuzz.hostile import anything, bounded, values
 from tests.unit.kafka.conftest import FakeCollector
@@ -79,7 +79,7 @@ def test_a_value_is_written_or_refused(value: Any) -> None:
 @given(st.lists(st.sampled_from(["well", "raises", "cancelled", "exits"]), max_size=6))
 def test_each_order_is_answered(kinds: list[str]) -> None:
     """Whatever a call does, and whether or not somebody waits still, those behind it are made."""
-    orders, futures = Orders(), list[tuple[str, "Future[int]"]]()
+    orders, futures = ConsumerCallQueue(), list[tuple[str, "Future[int]"]]()
     for kind in kinds:
         future = orders.give(
             {"raises": lambda: 1 // 0, "exits": lambda: exit()}.get(kind, lambda: 1)

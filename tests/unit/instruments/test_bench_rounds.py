@@ -3,15 +3,15 @@
 import pytest
 
 from kstorm.errors import ConfigError
-from tests.bench.contest import Run
+from tests.bench.contest import BenchRun
 from tests.bench.contestants import CONTESTANTS, choose
 from tests.bench.output import Verdict
 from tests.bench.rounds import schedule, with_ratios
 
 
-def run_of(contestant: str, **figures: float | None) -> Run:
+def run_of(contestant: str, **figures: float | None) -> BenchRun:
     """Return a correct run with these results."""
-    return Run(contestant, 10, figures, True, Verdict(0, 0, 0), [1.0])
+    return BenchRun(contestant, 10, figures, True, Verdict(0, 0, 0), [1.0])
 
 
 def names(only: str | None, rounds: int) -> str:

@@ -8,7 +8,15 @@ from zlib import crc32
 import pytest
 
 from tests.chaos.audit import audit
-from tests.chaos.findings import NEVER, Duplicate, Letter, OffsetSeen, Parted, Record, RecordPlace
+from tests.chaos.findings import (
+    NEVER,
+    Duplicate,
+    Letter,
+    OffsetSeen,
+    PartlyFailed,
+    Record,
+    RecordPlace,
+)
 
 TEXTS = ["m0 to be or not to be", "m1 be quick", "m2 to"]
 POISON = RecordPlace("in", 1, 1)
@@ -227,7 +235,7 @@ def test_duplicate_id_in_the_source_is_rejected() -> None:
         audit(source(["m0 a", "m0 a"]), [], [], [])
 
 
-PARTED = Parted(frozenset({"word 1"}), (("check", True), ("split", False)))
+PARTED = PartlyFailed(frozenset({"word 1"}), (("check", True), ("split", False)))
 """The second word of `m1 be quick` is never written."""
 NOWHERE, IN_CHECK = RecordPlace("", -1, -1), RecordPlace("chaos.check", 0, 5)
 ITS_LETTERS = [Letter(IN_CHECK, 1500, "check", "m1"), Letter(NOWHERE, 1501, "split")]
@@ -273,7 +281,7 @@ def test_output_of_a_dead_tuple_is_corrupted() -> None:
         source(), words(), joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED}
     )
     assert [json.loads(record.value)["word"] for record in found.corrupted] == ["quick"]
-    never = Parted(frozenset({"join"}), ())
+    never = PartlyFailed(frozenset({"join"}), ())
     found = audit(source(), words(), joined(), [], parted={RecordPlace("in", 1, 0): never})
     assert [json.loads(record.value)["id"] for record in found.corrupted] == ["m1"]
 

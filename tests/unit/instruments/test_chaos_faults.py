@@ -8,7 +8,7 @@ import pytest
 from kstorm.errors import ConfigError
 from tests.chaos.faults import draw
 from tests.chaos.options import FAULTS, ChaosOptions, faults_of, parse
-from tests.chaos.subject import SUBJECTS, WORD_COUNT
+from tests.chaos.tested_topology import SUBJECTS, WORD_COUNT
 from tests.chaos.topology import GUARANTEE_VARIABLE, topology
 
 

@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 
 from kstorm.dev.pipeline_audit import AuditedTable
-from tests.chaos.findings import ChaosFindings, Duplicate, Lost, RecordPlace
+from tests.chaos.findings import ChaosFindings, Duplicate, LostMessage, RecordPlace
 from tests.chaos.options import ChaosOptions, faults_of, parse
 from tests.chaos.outcome import BETWEEN, ChaosOutcome, Episode, Row
 from tests.chaos.page import renew_page, write_page
 from tests.chaos.report import print_outcome, sum_up
-from tests.chaos.subject import SUBJECTS, WORD_COUNT
+from tests.chaos.tested_topology import SUBJECTS, WORD_COUNT
 
 
 def options(*arguments: str) -> ChaosOptions:
@@ -41,7 +41,7 @@ def test_event_belongs_to_the_fault_of_its_time() -> None:
     findings = ChaosFindings(
         messages=[500, 1000, 1500, 2000, 2001, 3000],
         lost=[
-            Lost(RecordPlace("in", 0, number), "m0", at, "join")
+            LostMessage(RecordPlace("in", 0, number), "m0", at, "join")
             for number, at in enumerate((900, 1500, 2500, 4001))
         ],
         duplicates=[
@@ -100,7 +100,7 @@ def test_goals_for_kills() -> None:
     assert len(good.goals()) == 5
     bad = outcome(
         ChaosFindings(
-            lost=[Lost(RecordPlace("in", 0, 0), "m0", 1500, "join")],
+            lost=[LostMessage(RecordPlace("in", 0, 0), "m0", 1500, "join")],
             duplicates=[Duplicate("m1", 20_500, 17_000)],
         ),
         episode("kill-acker", 10_000, 15_000, progress=10.1, replayed=1),
@@ -144,7 +144,7 @@ def test_page_has_the_table_and_the_faults(
 ) -> None:
     """It has the seed, the command and the versions. The terminal shows the same."""
     findings = ChaosFindings(
-        messages=[1500], lost=[Lost(RecordPlace("in", 3, 14), "m0", 1500, "join")]
+        messages=[1500], lost=[LostMessage(RecordPlace("in", 3, 14), "m0", 1500, "join")]
     )
     found = outcome(findings, episode("kill-acker", 1000, 2000, progress=3.25, replayed=12))
     write_page(sum_up(found), tmp_path / "page.md")
@@ -154,7 +154,10 @@ def test_page_has_the_table_and_the_faults(
     assert "Kafka 4." in page
     assert "ZooKeeper 3." in page
     assert "**not met**: lost: 1 of 1 messages" in page
-    assert "1 messages are lost: Lost(place=RecordPlace(topic='in', partition=3, offset=14)" in page
+    assert (
+        "1 messages are lost: LostMessage(place=RecordPlace(topic='in', partition=3, offset=14)"
+        in page
+    )
     assert "Left out: disk-full, as only root may." in page
     print_outcome(found, Console(width=120))
     said = capsys.readouterr().out

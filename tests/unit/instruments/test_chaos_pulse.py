@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kstorm.dev.local_processes import LocalProcesses
-from tests.chaos.pulse import Pulse
+from tests.chaos.recovery_watch import RecoveryWatch
 from tests.unit.dev.stand_ins import StandInProcesses
 
 
@@ -48,7 +48,9 @@ class Watched:
 
     def __init__(self) -> None:
         self._processes = StandInProcesses.named("messages-0", "split-0", "split-1")
-        self.pulse = Pulse(cast("LocalProcesses", self._processes), {"messages": 1, "split": 2})
+        self.pulse = RecoveryWatch(
+            cast("LocalProcesses", self._processes), {"messages": 1, "split": 2}
+        )
         self.see(spout(100, pending=10), bolt(500))
         self.pulse.reset()
 

@@ -11,16 +11,16 @@ import pytest
 from kstorm.testing.kafka import FakeKafka
 from kstorm.topology import Tuple
 from kstorm.trident import Count
-from kstorm.windows.chains import ChainManager
-from kstorm.windows.kept import Kept
 from kstorm.windows.manager import WindowManager
+from kstorm.windows.pane_aggregates import PaneAggregateManager
 from kstorm.windows.panes import Shown
 from kstorm.windows.window import TupleWindow
+from kstorm.windows.window_store import WindowStore
 from tests.chaos.events import event, last_events
 from tests.chaos.evidence import Evidence
-from tests.chaos.feed import Posted
+from tests.chaos.feed import PostedMessage
 from tests.chaos.findings import ChaosFindings, Record, RecordPlace
-from tests.chaos.streams import BRANCHES, COUNTS, TOLD, Told, topology
+from tests.chaos.streams import BRANCHES, COUNTS, TOLD, EchoMapper, topology
 from tests.chaos.streams_audit import audit_streams
 from tests.chaos.topology import PARTITIONS, SOURCE
 
@@ -28,8 +28,8 @@ MESSAGES, RATE = 120, 10.0
 """Twelve seconds of event time."""
 
 
-def given(number: int) -> Posted:
-    return Posted(f"m{number}", event(number, RATE), number % PARTITIONS)
+def given(number: int) -> PostedMessage:
+    return PostedMessage(f"m{number}", event(number, RATE), number % PARTITIONS)
 
 
 def records(kafka: FakeKafka, topic: str) -> Iterator[Record]:
@@ -101,13 +101,13 @@ def test_forgotten_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tuple_missing_in_all_windows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bolt acks it without storing it."""
-    add = Kept.add
+    add = WindowStore.add
 
-    def forget(self: Kept, time: int, number: int, tuple: Tuple) -> None:
+    def forget(self: WindowStore, time: int, number: int, tuple: Tuple) -> None:
         if tuple["id"] != "m8":
             add(self, time, number, tuple)
 
-    monkeypatch.setattr(Kept, "add", forget)
+    monkeypatch.setattr(WindowStore, "add", forget)
     found = run()
     assert {lost.id for lost in found.lost} >= {"m8"}
     assert {lost.missing.partition(":")[0].partition(" ")[0] for lost in found.lost} <= {
@@ -118,14 +118,14 @@ def test_tuple_missing_in_all_windows_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 def test_tuple_twice_in_a_window_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The defect resembles a tuple that was stored again after a crash."""
-    add = Kept.add
+    add = WindowStore.add
 
-    def again(self: Kept, time: int, number: int, tuple: Tuple) -> None:
+    def again(self: WindowStore, time: int, number: int, tuple: Tuple) -> None:
         add(self, time, 2 * number, tuple)
         if tuple["id"] == "m8":
             add(self, time, 2 * number + 1, tuple)
 
-    monkeypatch.setattr(Kept, "add", again)
+    monkeypatch.setattr(WindowStore, "add", again)
     found = run()
     assert {copy.id.partition(" ")[0] for copy in found.duplicates} >= {"m8"}
 
@@ -145,7 +145,7 @@ def test_window_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sum_that_never_drops_tuples_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ChainManager, "_drop", lambda *_: None)
+    monkeypatch.setattr(PaneAggregateManager, "_drop", lambda *_: None)
     found = run()
     assert {lost.missing.partition(":")[0] for lost in found.lost} == {"sums"}
     assert {record.value[:14] for record in found.corrupted} == {b'{"of":"spans",'}
@@ -153,13 +153,13 @@ def test_sum_that_never_drops_tuples_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 def test_sum_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The defect resembles a bolt that forgets how far it has shown a window."""
-    moved = ChainManager._values
+    moved = PaneAggregateManager._values
 
-    def twice(self: ChainManager, end: int) -> Iterator[Shown]:
+    def twice(self: PaneAggregateManager, end: int) -> Iterator[Shown]:
         for each in moved(self, end):
             yield from [each] * 2
 
-    monkeypatch.setattr(ChainManager, "_values", twice)
+    monkeypatch.setattr(PaneAggregateManager, "_values", twice)
     found = run()
     assert found.lost == []
     assert {copy.id.partition(" (")[0] for copy in found.duplicates} == {"the sums"}
@@ -168,12 +168,12 @@ def test_sum_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("other", ["m9", "m10"])
 def test_wrong_pair_is_found(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
     """The right pair is lost. The wrong one is corrupted or a duplicate."""
-    message = Told.get_message_from_tuple
+    message = EchoMapper.get_message_from_tuple
 
-    def changed(self: Told, tuple: Tuple) -> bytes:
+    def changed(self: EchoMapper, tuple: Tuple) -> bytes:
         return message(self, tuple).replace(b'"left":"m8"', f'"left":"{other}"'.encode())
 
-    monkeypatch.setattr(Told, "get_message_from_tuple", changed)
+    monkeypatch.setattr(EchoMapper, "get_message_from_tuple", changed)
     found = run()
     assert {lost.missing for lost in found.lost} == {"paired: m8 with m9", "paired: m8 with m11"}
     assert (len(found.corrupted), len(found.duplicates)) == ((2, 0) if other == "m9" else (0, 2))

@@ -10,7 +10,14 @@ import pytest
 
 from tests.chaos.events import Event
 from tests.chaos.evidence import Evidence
-from tests.chaos.findings import ChaosFindings, Letter, OffsetSeen, Parted, Record, RecordPlace
+from tests.chaos.findings import (
+    ChaosFindings,
+    Letter,
+    OffsetSeen,
+    PartlyFailed,
+    Record,
+    RecordPlace,
+)
 from tests.chaos.streams import BRANCHES, COUNTS, LAG_MS, LENGTH_MS, SPAN_SLIDE_MS, TOLD
 from tests.chaos.streams_audit import NOWHERE, audit_streams
 
@@ -83,7 +90,7 @@ def audited(
     counted: Sequence[tuple[str, int]] = COUNTED,
     events: Sequence[Event] = EVENTS,
     letters: Sequence[Letter] = (),
-    parted: Mapping[RecordPlace, Parted] | None = None,
+    parted: Mapping[RecordPlace, PartlyFailed] | None = None,
     branches: Sequence[str] = BRANCHES,
 ) -> ChaosFindings:
     topics = {
@@ -375,7 +382,9 @@ def test_rejected_message_must_have_no_output() -> None:
         for n, of in enumerate(("split", "windows", "left"))
     ]
     parted = {
-        place: Parted(frozenset({NOWHERE}), (("split", True), ("windows", True), ("left", True)))
+        place: PartlyFailed(
+            frozenset({NOWHERE}), (("split", True), ("windows", True), ("left", True))
+        )
     }
     found = audited(events=[*EVENTS, bad], letters=letters, parted=parted)
     assert (found.faults(), found.letters) == ([], 1)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.inside.findings import Findings
 from tests.e2e.inside.orders import Orders
-from tests.e2e.inside.tally import Output, Place, Tally, Truth
+from tests.e2e.inside.tally import ExpectedOutput, MessagePlace, SinkRecord, Tally
 from tests.e2e.inside.words import Words
 
 Records = list[tuple[int, dict[str, Any]]]
@@ -55,11 +55,11 @@ LETTERS = [
 ]
 
 
-def output(offset: int, value: dict[str, Any]) -> Output:
+def output(offset: int, value: dict[str, Any]) -> SinkRecord:
     """Return the output of the message at that offset, 5 s after the first message."""
     place = {"topic": "orders", "partition": "0", "offset": str(offset)}
     headers = {f"kstorm-source-{name}": text.encode() for name, text in place.items()}
-    return Output(json.dumps(value).encode(), headers, 15_000)
+    return SinkRecord(json.dumps(value).encode(), headers, 15_000)
 
 
 def letter(found: dict[str, Any]) -> bytes:
@@ -74,7 +74,7 @@ def audit(sink: Records = SINK, letters: list[dict[str, Any]] = LETTERS) -> Find
     tally = Tally(Orders())
     for offset, message in enumerate(MESSAGES):
         tally.add_message(
-            Place("orders", 0, offset), json.dumps(message).encode(), 10_000 + 100 * offset
+            MessagePlace("orders", 0, offset), json.dumps(message).encode(), 10_000 + 100 * offset
         )
     for offset, record in sink:
         tally.take_output(output(offset, record))
@@ -144,7 +144,9 @@ def test_output_of_no_message_is_found() -> None:
     """An output of a bad message is found too, and one without headers or without JSON."""
     for strange in (output(POISON, SINK[0][1]), output(77, SINK[0][1])):
         tally = Tally(Orders())
-        tally.add_message(Place("orders", 0, POISON), json.dumps(MESSAGES[POISON]).encode(), 0)
+        tally.add_message(
+            MessagePlace("orders", 0, POISON), json.dumps(MESSAGES[POISON]).encode(), 0
+        )
         for one in (strange, strange._replace(headers={}), strange._replace(value=b"?")):
             tally.take_output(one)
         assert tally.findings().strange == 3
@@ -183,17 +185,17 @@ def test_dead_letter_of_the_spout_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("make", [Orders, Words])
-def test_run_is_complete_with_all_outputs_and_letters(make: Callable[[], Truth]) -> None:
+def test_run_is_complete_with_all_outputs_and_letters(make: Callable[[], ExpectedOutput]) -> None:
     """The audit waits until then."""
     truth = make()
     tally = Tally(truth)
-    tally.add_message(Place("orders", 0, 0), json.dumps(MESSAGES[0]).encode(), 0)
+    tally.add_message(MessagePlace("orders", 0, 0), json.dumps(MESSAGES[0]).encode(), 0)
     assert not tally.complete
     if isinstance(truth, Words):
         return
     tally.take_output(output(*SINK[0]))
     assert tally.complete
-    tally.add_message(Place("orders", 0, 1), b"no JSON", 0)
+    tally.add_message(MessagePlace("orders", 0, 1), b"no JSON", 0)
     assert not tally.complete
     tally.take_letter(letter({**SPOUTS, "offset": 1}))
     assert tally.complete
@@ -205,10 +207,10 @@ def test_wrong_word_counts_are_found() -> None:
     A count must equal the number of occurrences, and no dead letter is allowed.
     """
     tally = Tally(Words())
-    tally.add_message(Place("sentences", 2, 5), b"the cow the moon", 0)
+    tally.add_message(MessagePlace("sentences", 2, 5), b"the cow the moon", 0)
     for position, (word, count) in enumerate([("the", 1), ("cow", 1), ("the", 3)]):
         record = {"word": word, "count": count, "id": f"sentences-2-5-{position}"}
-        tally.take_output(Output(json.dumps(record).encode(), {}, 7_000))
+        tally.take_output(SinkRecord(json.dumps(record).encode(), {}, 7_000))
     tally.take_letter(letter({"topic": "sentences", "partition": 2, "offset": 5}))
     found = tally.findings()
     assert (found.lost, found.some_lost) == (1, ["sentences-2-5-3"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.chaos.request_proxy import Api, Fate, RequestProxy
+from tests.chaos.request_proxy import Api, RequestFate, RequestProxy
 
 WAIT_SECS = 10.0
 SILENCE_SECS = 0.3
@@ -89,7 +89,7 @@ def test_other_requests_pass(proxy: RequestProxy, broker: Broker) -> None:
 
     They come in pieces, and exceed any buffer.
     """
-    strike = proxy.strike(Api.END_TXN, Fate.LOST, "count-0")
+    strike = proxy.strike(Api.END_TXN, RequestFate.LOST, "count-0")
     large = request(Api.PRODUCE, 5, "count-0", bytes(3_000_000))
     requests = [
         request(Api.PRODUCE, 3, "count-0"),
@@ -107,7 +107,7 @@ def test_other_requests_pass(proxy: RequestProxy, broker: Broker) -> None:
 
 def test_lost_request_does_not_arrive(proxy: RequestProxy, broker: Broker) -> None:
     """Each client loses its first request. The next one arrives."""
-    strike = proxy.strike(Api.END_TXN, Fate.LOST, "count-0", "count-1")
+    strike = proxy.strike(Api.END_TXN, RequestFate.LOST, "count-0", "count-1")
     for name in ("count-0", "count-1"):
         lost = request(Api.END_TXN, 1, name)
         assert not strike.done
@@ -121,7 +121,7 @@ def test_unanswered_request_has_arrived(proxy: RequestProxy, broker: Broker) -> 
     """The given action runs before the client notices."""
     done: list[int] = []
     strike = proxy.strike(
-        Api.END_TXN, Fate.UNANSWERED, "count-0", then=lambda: done.append(len(broker.got))
+        Api.END_TXN, RequestFate.UNANSWERED, "count-0", then=lambda: done.append(len(broker.got))
     )
     client = Client(proxy)
     assert client.ask(request(Api.PRODUCE, 1, "count-0"))
@@ -132,7 +132,7 @@ def test_unanswered_request_has_arrived(proxy: RequestProxy, broker: Broker) -> 
 
 def test_late_answer_arrives_in_order(proxy: RequestProxy) -> None:
     """The answers after it arrive later too."""
-    proxy.strike(Api.END_TXN, Fate.LATE, "count-0", late_secs=SILENCE_SECS)
+    proxy.strike(Api.END_TXN, RequestFate.LATE, "count-0", late_secs=SILENCE_SECS)
     client = Client(proxy)
     began = time.monotonic()
     first, second = request(Api.END_TXN, 1, "count-0"), request(Api.PRODUCE, 2, "count-0")
@@ -144,7 +144,7 @@ def test_late_answer_arrives_in_order(proxy: RequestProxy) -> None:
 
 def test_swallowed_request_silences_the_connection(proxy: RequestProxy, broker: Broker) -> None:
     """The broker seems never to respond."""
-    strike = proxy.strike(Api.JOIN_GROUP, Fate.SWALLOWED, "count-0")
+    strike = proxy.strike(Api.JOIN_GROUP, RequestFate.SWALLOWED, "count-0")
     client = Client(proxy)
     client.socket.sendall(
         request(Api.JOIN_GROUP, 1, "count-0") + request(Api.PRODUCE, 2, "count-0")

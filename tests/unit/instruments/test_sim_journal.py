@@ -7,30 +7,30 @@ import pytest
 from rich.console import Console
 
 from kstorm.errors import ConfigError
-from tests.sim.journal import Journal
-from tests.sim.many import run_chunk, run_many, sweep
+from tests.sim.journal import RunJournal
+from tests.sim.sweep import run_chunk, run_many, sweep
 
 SEEDS = range(10)
 
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.sim.many._CHUNK", 5)
+    monkeypatch.setattr("tests.sim.sweep._CHUNK", 5)
 
 
 def test_interrupted_run_resumes_at_its_end(tmp_path: Path) -> None:
     """The result equals that of an uninterrupted run."""
     path = tmp_path / "journal"
-    first = Journal(path, SEEDS)
+    first = RunJournal(path, SEEDS)
     first.add(0, run_chunk(SEEDS[:5], trace=True))
     first.save()
-    second = Journal(path, SEEDS)
+    second = RunJournal(path, SEEDS)
     assert (second.done, second.outcome) == ({0}, first.outcome)
     outcome = sweep(SEEDS, 1, journal=second)
     whole = sweep(SEEDS, 1)
     whole.seconds = outcome.seconds
     assert outcome == whole
-    assert Journal(path, SEEDS).outcome == outcome
+    assert RunJournal(path, SEEDS).outcome == outcome
 
 
 def test_finished_schedules_are_not_repeated(
@@ -38,11 +38,11 @@ def test_finished_schedules_are_not_repeated(
 ) -> None:
     """A finished run only prints its result."""
     path = tmp_path / "journal"
-    journal = Journal(path, range(3))
+    journal = RunJournal(path, range(3))
     journal.add(0, run_chunk(range(3), trace=False))
     journal.outcome.seconds = 2.0
     journal.save()
-    monkeypatch.setattr("tests.sim.many.run_chunk", None)
+    monkeypatch.setattr("tests.sim.sweep.run_chunk", None)
     console = Console(record=True, width=200)
     assert run_many(range(3), 1, None, console, path) == 0
     assert "3 schedules in 2 s" in console.export_text()
@@ -50,7 +50,7 @@ def test_finished_schedules_are_not_repeated(
 
 def test_progress_is_logged_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log of a run of hours needs it."""
-    monkeypatch.setattr("tests.sim.many._LINE_SECS", 0.0)
+    monkeypatch.setattr("tests.sim.sweep._LINE_SECS", 0.0)
     console = Console(file=io.StringIO(), record=True, width=200)
     assert run_many(SEEDS, 1, None, console) == 0
     assert "5 of 10 schedules, " in console.export_text()
@@ -71,25 +71,25 @@ def test_journal_of_another_run_is_rejected(tmp_path: Path, written: str | None,
     """Its results must not be added up with these."""
     path = tmp_path / "journal"
     if written is None:
-        Journal(path, range(7)).save()
+        RunJournal(path, range(7)).save()
     else:
         path.write_text(written)
     with pytest.raises(ConfigError, match=says):
-        Journal(path, SEEDS)
+        RunJournal(path, SEEDS)
 
 
 def test_schedules_of_another_kind_are_rejected(tmp_path: Path) -> None:
     """They test another guarantee."""
     path = tmp_path / "journal"
-    Journal(path, SEEDS, "exactly-once").save()
+    RunJournal(path, SEEDS, "exactly-once").save()
     with pytest.raises(ConfigError, match="are of other seeds or another kind"):
-        Journal(path, SEEDS)
+        RunJournal(path, SEEDS)
 
 
 def test_missing_folder_is_named_at_the_start(tmp_path: Path) -> None:
     """The run takes hours."""
     with pytest.raises(ConfigError, match=r"there is no folder .*no to write it to"):
-        Journal(tmp_path / "no/journal", SEEDS)
+        RunJournal(tmp_path / "no/journal", SEEDS)
 
 
 def test_schedules_of_other_code_are_rejected(
@@ -99,6 +99,6 @@ def test_schedules_of_other_code_are_rejected(
     path = tmp_path / "journal"
     with monkeypatch.context() as other:
         other.setattr("tests.sim.journal._code", lambda: "other")
-        Journal(path, SEEDS).save()
+        RunJournal(path, SEEDS).save()
     with pytest.raises(ConfigError, match="are of other code"):
-        Journal(path, SEEDS)
+        RunJournal(path, SEEDS)

@@ -85,7 +85,7 @@ def test_outline_has_the_source_of_a_kafka_spout() -> None:
         "mine",
         zk_connect="one:2181,two:9",
         bootstrap="k:1",
-        retries=RetryPolicy(5, 1.0, 60_000, 2),
+        retries=RetryPolicy(5, 2.0, 60_000, 2),
     )
     config = component.reading.config
     assert (config.zk_connect, config.zk_path_of("in"), config.hosts) == (

@@ -18,7 +18,7 @@ from kstorm.kafka import (
     SpoutConfig,
     StoredOffset,
 )
-from kstorm.kafka.finished import FinishedRange, decode_range
+from kstorm.kafka.finished_ranges import FinishedRange, decode_range
 from kstorm.kafka.ports import (
     Broker,
     Headers,
@@ -119,6 +119,9 @@ class FakeSource:
     """Assigned at an offset that the log does not have, or before a batch that cannot be decoded."""
     undecodable: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
     """Such batches: of each the first offset, and the one behind its last."""
+    unseen: dict[Partition, int] = field(default_factory=dict)
+    """The ends of partitions whose last offsets hold no message, such as markers of transactions."""
+    reached: dict[Partition, int] = field(default_factory=dict)
     _asked: set[tuple[Partition, int]] = field(default_factory=set)
     _answer: Mapping[Partition, Broker] | None = None
     _ends: dict[Partition, int] = field(default_factory=dict)
@@ -174,6 +177,7 @@ class FakeSource:
         ]
         self.stuck.discard(partition)
         self.paused.discard(partition)
+        self.reached.pop(partition, None)
 
     def pause(self, partition: Partition) -> None:
         assert partition in self.positions, f"{partition} is paused, but not assigned"
@@ -210,7 +214,13 @@ class FakeSource:
                 )
             if new:
                 self.positions[partition] = new[-1].offset() + 1
+            elif not batches and len(found) < max_messages:
+                self.reached[partition] = self.positions[partition] = end
         return found
+
+    def ends_reached(self) -> Mapping[Partition, int]:
+        reached, self.reached = self.reached, {}
+        return reached
 
     def faults(self) -> Sequence[SourceFault]:
         faults, self.waiting_faults = self.waiting_faults, []
@@ -223,7 +233,8 @@ class FakeSource:
         """The offset after the last message."""
         log = self.logs.get(partition)
         batch = max((end for _, end in self.undecodable.get(partition, ())), default=0)
-        return max(batch, log[-1].offset() + 1 if log else self.starts.get(partition, 0))
+        unseen = self.unseen.get(partition, 0)
+        return max(batch, unseen, log[-1].offset() + 1 if log else self.starts.get(partition, 0))
 
     def at(self, partition: int) -> Partition:
         """A partition of the tests' topic."""
@@ -383,7 +394,8 @@ class World:
         return TopologyContext(builder.build(), "lines", index, {KAFKA: self.ports})
 
     def open(self, *, tasks: int = 1, index: int = 0, **settings: Any) -> KafkaSpout:
-        """Opens a spout with these settings of `SpoutConfig`."""
+        """Opens a spout with these settings of `SpoutConfig`. Failed messages are retried at once."""
+        settings.setdefault("retry_initial_delay_ms", 0)
         hosts, topic = settings.pop("hosts", KafkaHosts()), settings.pop("topic", TOPIC)
         spout = KafkaSpout(
             SpoutConfig(hosts, topic, "/kafka-spouts", "words", **settings), clock=lambda: self.now

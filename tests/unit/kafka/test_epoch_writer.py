@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.sizes import MAX_RECORD_BYTES
+from kstorm.core.record_size import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError
 from kstorm.kafka import FieldNameBasedTupleToKafkaMapper, KafkaBolt
 from kstorm.kafka.epoch_writer import EpochWriter

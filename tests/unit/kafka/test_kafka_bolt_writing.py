@@ -1,8 +1,11 @@
 """The bolt's serializers, its ways of waiting, and lineage."""
 
 import asyncio
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -16,8 +19,11 @@ from kstorm.kafka import (
     LongSerializer,
     StringSerializer,
 )
+from kstorm.kafka.serializer import AnySerializer, to_bytes, to_json
 from kstorm.kafka.traceparent import parse, trace_prefix
-from kstorm.topology import Fields, Source, Tuple, TupleBatch
+from kstorm.testing import FeederSpout
+from kstorm.testing.kafka import FakeKafka
+from kstorm.topology import Fields, Source, TopologyBuilder, Tuple, TupleBatch
 from kstorm.trident.sink import JsonMapper
 from tests.unit.kafka.test_kafka_bolt import prepared, tup
 
@@ -56,6 +62,10 @@ def test_a_serializer_writes_as_kafkas_own_does(
 @pytest.mark.parametrize(
     ("serializer", "value"),
     [
+        (JsonSerializer(), float("nan")),
+        (JsonSerializer(), [1, {"a": float("inf")}]),
+        (AnySerializer(), float("-inf")),
+        (AnySerializer(), {"a": [None, float("nan")]}),
         (StringSerializer(), b"a"),
         (BytesSerializer(), "a"),
         (IntegerSerializer(), True),
@@ -68,9 +78,9 @@ def test_serializer_refuses_other_types(world: "World", serializer: Any, value: 
     """The tuple fails by it; a batch writes nothing of it, so that only those fail that must."""
     bolt = KafkaBolt().with_topic_selector("t").with_value_serializer(serializer)
     prepared(world, bolt)
-    with pytest.raises((TypeError, OverflowError)):
+    with pytest.raises((TypeError, ValueError, OverflowError)):
         bolt.execute(tup(message=value))
-    with pytest.raises((TypeError, OverflowError)):
+    with pytest.raises((TypeError, ValueError, OverflowError)):
         bolt.execute_batch(TupleBatch(tup().source, [["k", "k"], [None, value], ["", ""]]))
     assert (world.writer.records, world.writer.batches) == ([], [])
 
@@ -330,3 +340,62 @@ def test_a_traceparent_of_a_later_version() -> None:
             int("b" * 16, 16),
             1,
         )
+
+
+def test_not_a_number_is_no_json() -> None:
+    """It was written as null, and acked. The error says where it is, and what to do."""
+    where = re.escape("the value at ['a'][1]['b'] is nan, which JSON does not have: replace it")
+    with pytest.raises(ValueError, match=where):
+        to_json({"n": None, "a": [1, {"b": float("nan")}]})
+    with pytest.raises(ValueError, match="the value is inf"):
+        to_bytes(float("inf"))
+    with pytest.raises(ValueError, match=re.escape("the value at ['x'] is -inf")):
+        to_json(Measured(-float("inf")))
+    with pytest.raises(ValueError, match=re.escape("the value at ['x'][0] is nan")):
+        to_json(Measured((float("nan"), 2**70)))
+
+
+@dataclass
+class Measured:
+    x: Any
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, {"a": None}, "null", ["null", 1e308], {"null": 2**70}, b"\xcb\x7f\xf0", {1, None}],
+    ids=repr,
+)
+def test_null_of_another_meaning_is_written(value: Any) -> None:
+    """None, and texts and bytes that look like it."""
+    assert to_json(value) == msgspec.json.encode(value)
+
+
+def test_not_a_number_as_null_by_option() -> None:
+    serializer = JsonSerializer(nan_as_null=True)
+    assert serializer.serialize("t", {"a": [float("nan"), 1]}) == b'{"a":[null,1]}'
+    with pytest.raises(ConfigError, match=re.escape("JsonSerializer(nan_as_null='yes'): give")):
+        JsonSerializer(nan_as_null="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mapper", [None, JsonMapper()], ids=["serializer", "stream"])
+def test_only_the_tuple_without_a_number_fails(mapper: Any) -> None:
+    """The others of its frame are written."""
+    kafka = FakeKafka({"t": 1})
+    bolt = KafkaBolt().with_topic_selector("t")
+    bolt.with_tuple_to_kafka_mapper(mapper or FieldNameBasedTupleToKafkaMapper("key", "message"))
+    builder = TopologyBuilder("numbers")
+    spout = FeederSpout("key", "message")
+    builder.set_spout("in", spout)
+    builder.set_bolt("out", bolt).shuffle_grouping("in")
+    with kafka.cluster(builder.build()) as cluster:
+        for number, message in enumerate([1.5, float("nan"), [2.5], [float("inf")]]):
+            spouted: Any = cluster.topology.component("in").component
+            spouted.feed(["k", message], number)
+        cluster.run_until_idle()
+        cluster.advance_time(1)
+        assert (cluster.acked("in"), cluster.failed("in")) == ([0, 2], [1, 3])
+        written = [record.value() for record in kafka.records("t")]
+    if mapper is None:
+        assert written == [b"1.5", b"[2.5]"]
+    else:
+        assert written == [b'{"key":"k","message":1.5}', b'{"key":"k","message":[2.5]}']

@@ -10,7 +10,14 @@ import pytest
 from kstorm.errors import KstormError
 from kstorm.kafka import KafkaHosts, KafkaMessageId, KafkaSpout, SpoutConfig
 from kstorm.kafka.ports import Partition
-from kstorm.topology import Config, Fields, OutputFieldsDeclarer, TopologyBuilder, TopologyContext
+from kstorm.topology import (
+    Config,
+    Fields,
+    Note,
+    OutputFieldsDeclarer,
+    TopologyBuilder,
+    TopologyContext,
+)
 from tests.unit.kafka.partition_zero import ZERO, stored
 
 if TYPE_CHECKING:
@@ -132,6 +139,40 @@ def test_a_failed_message_is_emitted_again(world: "World") -> None:
     spout.ack(again[0])
     world.commit(spout)
     assert world.offsets.offset() == 2
+
+
+def test_a_message_that_always_fails_backs_off_and_is_shown(world: "World") -> None:
+    """By default 10 times in the first minute and then once a minute, with the last error; an ack ends it."""
+    world.source.produce(0, 0, 1)
+    spout = world.open(
+        retry_initial_delay_ms=SpoutConfig(KafkaHosts(), "t", id="s").retry_initial_delay_ms
+    )
+    world.collector.why_failed = Note(7, "ValueError", "no", "sessions.py:14")
+    ids = world.run_ids(spout)
+    spout.ack(ids[1])
+    emitted, began = [], world.now
+    while world.now < began + 600:
+        for id in list(ids.values()):
+            if id.offset == 0:
+                emitted.append(world.now - began)
+                spout.fail(id)
+        world.now += 0.05
+        ids = world.run_ids(spout)
+    assert sum(time < 60 for time in emitted) == 10
+    assert len(emitted) <= 21
+    (failure,) = spout.failing()
+    assert (failure.partition, failure.offset, failure.attempts) == (0, 0, len(emitted))
+    assert (failure.error, failure.where, failure.timed_out) == (
+        "ValueError",
+        "sessions.py:14",
+        False,
+    )
+    assert spout.metrics()["most_attempts"] == len(emitted)
+    while not (ids := world.run_ids(spout)):
+        world.now += 5
+    spout.ack(ids[0])
+    assert spout.failing() == []
+    assert spout.metrics()["most_attempts"] == 0
 
 
 def test_a_partition_at_its_limit_is_paused(
@@ -256,6 +297,7 @@ def test_metrics_contain_the_lag(world: "World") -> None:
         "retries": 1,
         "throttled": 0,
         "oldest_pending_seconds": 3.0,
+        "most_attempts": 1,
     }
 
 
@@ -276,3 +318,38 @@ def test_age_of_the_oldest_unfinished_message(world: "World") -> None:
     world.source._ends[place] = 9
     assert spout.oldest_unfinished_seconds(1_070_000) == {place: 0.0}
     assert spout.oldest_unfinished_seconds(1_075_000) == {place: 5.0}
+
+
+def test_the_end_of_a_topic_of_transactions_is_reached(world: "World") -> None:
+    """Markers and aborted records after the last message are no lag, have no age, and the stored offset steps over them."""
+    place = world.source.at(0)
+    world.source.produce(0, 0, 1)
+    world.source.unseen[place] = 1003
+    spout = world.open()
+    ids = world.run_ids(spout)
+    assert spout.metrics()["lag"] == 1003
+    spout.ack(ids[1])
+    spout.next_tuple()
+    assert spout.metrics()["lag"] == 1003
+    spout.ack(ids[0])
+    assert spout.metrics()["lag"] == 0
+    assert spout.oldest_unfinished_seconds(5_000_000) == {place: 0.0}
+    world.commit(spout)
+    assert world.offsets.offset() == 1003
+    assert world.source.committed[place] == 1003
+    world.source.produce(0, 1003)
+    assert list(world.run_ids(spout)) == [1003]
+    assert spout.metrics()["lag"] == 1
+
+
+def test_a_topic_of_nothing_but_aborted_records_is_finished(world: "World") -> None:
+    """From its beginning, and again after a restart."""
+    place = world.source.at(0)
+    world.source.logs[place] = []
+    world.source.unseen[place] = 1002
+    spout = world.open()
+    world.run_ids(spout)
+    assert (spout.metrics()["lag"], spout.metrics()["pending"]) == (0, 0)
+    assert spout.oldest_unfinished_seconds(5_000_000) == {place: 0.0}
+    world.commit(spout)
+    assert world.offsets.offset() == 1002

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.partitions import (
+from kstorm.kafka.partition_assignment import (
     calculate_partitions_for_task,
     calculate_partitions_of_topics_for_task,
 )

@@ -15,11 +15,11 @@ from kstorm.kafka import (
     SpoutConfig,
     StringScheme,
 )
-from kstorm.kafka.above import MOST_RUNS, Run, runs_between
+from kstorm.kafka.completed_ranges import MOST_RUNS, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee
+from kstorm.kafka.offset_committer import OffsetCommitter
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.ports import Partition, SourceMessage
-from kstorm.kafka.storing import Storing
 from kstorm.topology import Fields
 from tests.unit.core.test_counted_work import counting_calls
 from tests.unit.kafka.one_by_one import emit_next
@@ -51,7 +51,8 @@ def make(
     done: Sequence[Run] = (),
     **settings: Any,
 ) -> PartitionManager:
-    """A manager of a partition with the default settings but for these."""
+    """A manager of a partition with the default settings but for these. Retries need no delay."""
+    settings.setdefault("retry_initial_delay_ms", 0)
     config = SpoutConfig(KafkaHosts(), "sentences", "", "s", **settings)
     return PartitionManager(PARTITION, config, collector, offset=offset, stored=stored, done=done)
 
@@ -383,6 +384,28 @@ def test_a_retry_that_cannot_be_read_yet_costs_no_retry(collector: "FakeCollecto
     assert manager.last_completed_offset == 1
 
 
+def test_retry_decodes_its_message_once(collector: "FakeCollector") -> None:
+    """A scheme that can read a message now may not a moment later, which would cost a retry."""
+
+    class Fickle(Asking):
+        answer = None
+        calls = 0
+
+        def deserialize(self, value: bytes) -> Any:
+            self.calls += 1
+            if self.calls == 3:
+                raise NotYetError("not any more")
+            return super().deserialize(value)
+
+    manager = make(collector, scheme=Fickle(), retry_limit=1)
+    emit_all(collector, manager, message(0))
+    ((_, id),) = collector.take()
+    manager.fail(id, 0.0)
+    assert manager.retry(10.0)
+    ((offset, again),) = collector.take()
+    assert (offset, again.attempt, manager.retries) == (0, 2, 0)
+
+
 def test_a_retry_that_turns_out_to_be_unreadable_is_a_dead_letter(
     collector: "FakeCollector",
 ) -> None:
@@ -498,9 +521,12 @@ def test_a_spout_that_stores_nothing_above_keeps_what_a_former_one_has_left(
     saved: list[StoredOffset] = []
     store: Any = SimpleNamespace(save=lambda _, stored: saved.append(stored))
     source: Any = SimpleNamespace(commit=lambda *_: None)
-    finished: Any = None
-    storing = Storing(store, source, finished, TopologyRef("t-1", "t"), keeps_above=False)
+    writer: Any = None
     guarantee = ProcessingGuarantee.AT_MOST_ONCE
+    config = SpoutConfig(KafkaHosts(), "sentences", "", "s", processing_guarantee=guarantee)
+    topology = SimpleNamespace(finished_topic="t.__finished")
+    context: Any = SimpleNamespace(component="lines", task_id=1, topology=topology)
+    storing = OffsetCommitter(store, source, writer, config, context, TopologyRef("t-1", "t"))
     manager = make(collector, stored=0, done=[(1, 3), (4, 8)], processing_guarantee=guarantee)
     storing._save(manager, offset)
     assert StoredOffset.from_json(saved[0].to_json(), PARTITION, "node").done == done

@@ -77,6 +77,7 @@ class OnePartition(RuleBasedStateMachine):
             "s",
             scheme=Letters(),
             retry_limit=2,
+            retry_initial_delay_ms=0,
             max_uncommitted_offsets=7,
         )
         self.manager = PartitionManager(PARTITION, config, self.collector, offset=0)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kstorm.kafka import ProcessingGuarantee
-from kstorm.kafka.finished import Skipped
+from kstorm.kafka.finished_ranges import Skipped
 from kstorm.kafka.ports import SourceFault
 from tests.unit.kafka.partition_zero import ZERO
 

@@ -71,6 +71,7 @@ class Take(BasicBolt):
 
 def topology(**settings: Any) -> Topology:
     """A spout on the test's topic, and two bolts, one of which is chosen by the picky grouping."""
+    settings.setdefault("retry_initial_delay_ms", 0)
     config = SpoutConfig(KafkaHosts(), "sentences", "/r", "words", scheme=Odd(), **settings)
     builder = TopologyBuilder("t")
     builder.set_spout("lines", KafkaSpout(config))

@@ -81,6 +81,23 @@ def test_idle_topology_has_no_causes() -> None:
     assert bottlenecks_of([sentences(), split(busy_seconds=2.0), count]) == []
 
 
+def failing(offset: int, attempts: int, **more: Any) -> dict[str, Any]:
+    place = {"topic": "clicks", "partition": 2, "offset": offset, "attempts": attempts}
+    return {**place, "error": "", "where": "", "timed_out": False, **more}
+
+
+def test_a_message_that_fails_again_and_again_is_a_cause() -> None:
+    """With its coordinates, attempts and last error; not before its third attempt."""
+    poison = failing(0, 2026, error="ValueError", where="sessions.py:14")
+    found = only(sentences(failing=[failing(8, 2), poison]))
+    assert (found.kind, found.evidence) == ("failing message", [])
+    assert found.said == "clicks/2/0 has failed 2,026 times: ValueError, sessions.py:14"
+    found = only(sentences(failing=[failing(5, 4), failing(3, 5, timed_out=True)]))
+    assert found.said == "clicks/2/3 has failed 5 times: timed out, and 1 more messages fail"
+    assert found.evidence == ["clicks/2/5 has failed 4 times: failed by a bolt"]
+    assert bottlenecks_of([sentences(failing=[failing(8, 2)])]) == []
+
+
 def test_busy_component_ranks_above_components_that_wait_for_it() -> None:
     """Through all that is between them; with the lags, and how fast they rise."""
     count = component(

@@ -75,7 +75,8 @@ def test_the_critical_path_goes_up_to_the_spout() -> None:
     """From what was acked last."""
     (tree,) = trees(["a"], HoldsAndSends(), third=True)
     path = critical_path(tree)
-    assert {tree.tuples[edge].first.target for edge in path} == {"split", "count", "sink"}
+    # All acks have one time here, so the sink may or may not be the last.
+    assert {"split", "count"} <= {tree.tuples[edge].first.target for edge in path}
 
 
 def test_json_omits_the_values_by_default() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.kafka.finished import VERSION, FinishedRange, Skipped
+from kstorm.kafka.finished_ranges import VERSION, FinishedRange, Skipped
 from kstorm.operations.offsets.accounts import PartitionAccount, accounts_of
 
 

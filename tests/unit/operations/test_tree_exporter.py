@@ -1,10 +1,12 @@
 """What an exporter of traces leaves out and what it remembers; the whole of it is in `tests/integration/test_export_traces.py`."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kstorm.errors import BrokerError
 from kstorm.introspection.outline_builder import outline_of
 from kstorm.operations.traces import tree_exporter
 from kstorm.operations.traces.tree_exporter import ExportLimits, TreeExporter
@@ -105,3 +107,34 @@ def test_position_is_stored_after_the_export(
 
 def _fails(*_: object) -> None:
     raise OSError("away")
+
+
+def test_follower_reports_while_brokers_do_not_respond(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was done before the outage would otherwise be reported only after its end."""
+    waits: list[int] = []
+
+    class OutError(Exception):
+        """Ends the follower."""
+
+    class Cut:
+        tally = True
+        tail = SimpleNamespace(until=0)
+
+        def step(self, until: int) -> None:
+            raise BrokerError("no broker responds")
+
+        def wait(self, tries: int, why: str) -> None:
+            waits.append(tries)
+            if len(waits) == 3:
+                raise OutError
+
+        def report(self) -> str:
+            return "7 trees sent"
+
+    cut: Any = Cut()
+    with pytest.raises(OutError):
+        tree_exporter.export_forever(cut, print, tell_secs=0.0)
+    assert waits == [0, 1, 2]
+    assert capsys.readouterr().out.splitlines() == ["7 trees sent"] * 2

@@ -35,7 +35,7 @@ def test_acked_trees_are_proven_and_open_trees_name_unacked_tuples() -> None:
 def test_trees_of_exactly_once_schedules() -> None:
     """Nothing is acked twice there, and nothing that nobody announced."""
     rebuilt = Rebuilt()
-    for seed in range(40):
+    for seed in range(60):
         explore_exact_trees(seed, rebuilt)
     assert rebuilt.acked > 100
     assert rebuilt.said["unacked"] > 0.75 * rebuilt.said.total() > 30, rebuilt.said

@@ -6,9 +6,13 @@ from typing import Any
 
 import msgspec
 
+from kstorm.core.dead_letters import DeadLetter
 from kstorm.introspection.outline import RetryPolicy
-from kstorm.kafka.finished import FinishedRange, Skipped
+from kstorm.introspection.outline_builder import outline_of
+from kstorm.kafka.finished_ranges import FinishedRange, Skipped
+from kstorm.operations.trees.drawing import headline
 from kstorm.operations.trees.facts import LetterFact, MessageFacts, MessageId
+from kstorm.operations.trees.joined import TupleLetter, of_roots, tuple_letter
 from kstorm.operations.trees.tree import Tree
 from kstorm.operations.trees.tree_reader import TopicRecord
 from kstorm.operations.trees.verdict import Verdict, VerdictKind, verdict_on
@@ -148,6 +152,45 @@ def test_a_dead_letter_is_named() -> None:
     """By its number, and with its reason."""
     verdict = asked([tree_of(Raises())], letters=[LetterFact(17, "failed 3 times")])
     assert (verdict.kind, verdict.said) == (VerdictKind.DEAD, "dead letter #17: failed 3 times")
+
+
+CHECK = TupleLetter(304, "check", "ValueError", frozenset(["000000000000002a"]))
+
+
+def test_a_message_is_done_except_for_its_dead_tuples() -> None:
+    """The letters are named; an open tree keeps its reason, and a message without such letters its words."""
+    tree = tree_of(End())
+    done = asked([], stored=110, tuple_letters=[CHECK])
+    assert (done.kind, done.letters, done.is_final) == (VerdictKind.EXCEPT, [304], True)
+    assert done.said.startswith("done, except for one tuple: dead letter 304 (check: ValueError)")
+    other = CHECK._replace(number=305, component="join", error="too_large")
+    several = asked([], stored=110, tuple_letters=[CHECK, other])
+    assert "2 tuples: dead letters 304 (check: ValueError), 305 (join: too_large)" in several.said
+    complete = asked([tree], tuple_letters=[CHECK])
+    assert complete.kind is VerdictKind.NOT_STORED
+    assert complete.said.endswith("; except for one tuple: dead letter 304 (check: ValueError)")
+    assert asked([], stored=110).kind is VerdictKind.DONE
+
+
+def test_letters_are_joined_by_root() -> None:
+    """Of any of the message's trees; letters of whole messages have no roots."""
+    assert of_roots([CHECK], [41, 42]) == [CHECK]
+    assert of_roots([CHECK], [41, 43]) == []
+    letter = DeadLetter(topology="t", component="check", task=2, reason="failed", kind="failed")
+    assert tuple_letter(7, letter) is None
+    joined = tuple_letter(7, msgspec.structs.replace(letter, roots=["000000000000002a"]))
+    assert joined == TupleLetter(7, "check", "failed", CHECK.roots)
+
+
+def test_the_headline_of_a_tree_names_its_dead_tuples() -> None:
+    feeder = FeederSpout("sentence")
+    tree = tree_of(End())
+    shape = outline_of(topology(feeder, End()))
+    mine = CHECK._replace(roots=frozenset([f"{tree.root:016x}"]))
+    assert "except for one tuple: dead letter 304 (check: ValueError)" in headline(
+        tree, shape, [CHECK, mine]
+    )
+    assert "except" not in headline(tree, shape, [CHECK])
 
 
 def test_unread_message_shows_its_distance() -> None:

@@ -18,8 +18,8 @@ from kstorm.queues import (
     hosts_for_task,
 )
 from kstorm.queues.kestrel_config import host_infos
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.resources import Resources
-from kstorm.runtime.service.settings import Settings
 from kstorm.topology import OutputFieldsDeclarer
 
 

@@ -215,6 +215,13 @@ def test_bytes_that_do_not_fit_their_schema_are_refused(
     assert not isinstance(error.value, NotYetError)
 
 
+def test_json_without_a_number_is_refused(stub: RegistryStub, opened: Any) -> None:
+    """confluent-kafka writes NaN, which no JSON reader takes, or null."""
+    writing = opened(JsonSchemaSerializer(SchemaRegistry(stub.url), JSON))
+    with pytest.raises(ValueError, match=r"the value at \['count'\] is nan"):
+        writing.serialize("counts", {"word": "cow", "count": float("nan")})
+
+
 def test_a_record_without_a_named_field_is_refused(stub: RegistryStub, opened: Any) -> None:
     """The error names the field and what there is; of a Protobuf class it is seen at once."""
     registry = SchemaRegistry(stub.url)

@@ -11,9 +11,9 @@ import uvloop
 
 from examples import diamond
 from kstorm.dev.ports import reserve_port
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import make_app
 from kstorm.runtime.service.pages import add_pages
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.web_server import PageServer, WebLimits
 
 LONG, SHORT = WebLimits(seconds=3600, connections=16), WebLimits(seconds=0.3)

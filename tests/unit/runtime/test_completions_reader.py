@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from kstorm.errors import BrokerError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.completions import CompletionsReader
-from kstorm.runtime.kafka.undecodable import Undecodable
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.undecodable import UndecodableRange
 from tests.conftest import Eventually
 
 
@@ -69,7 +69,7 @@ class Reader:
             self.fatal.append,
         )
 
-    def _pass_over(self, partition: int, batch: Undecodable) -> None:
+    def _pass_over(self, partition: int, batch: UndecodableRange) -> None:
         raise AssertionError(f"nothing here is undecodable, and {batch} was passed over")
 
     def read(self, *polls: list[Message] | Exception) -> None:

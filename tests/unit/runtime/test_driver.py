@@ -12,16 +12,16 @@ from typing import Any, ClassVar
 import pytest
 import structlog
 
-from kstorm.core.engine import BoltEngine, Effect, Record
-from kstorm.core.engine.effects import Run
-from kstorm.core.tasks import Steps
+from kstorm.core.engine import BoltEngine, Effect, InputRecord
+from kstorm.core.engine.effects import RunUserCode
+from kstorm.core.user_code import Steps
 from kstorm.errors import TasksLostError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka import consumer as consumer_module
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.service import driver as driver_module
 from kstorm.runtime.service import outage
 from kstorm.runtime.service.driver import Driver
-from kstorm.runtime.service.settings import Settings
 from kstorm.testing import FeederSpout
 from kstorm.topology import Bolt, Config, Topology, TopologyBuilder, Tuple
 from tests.unit.core.engines import Journal, bolt_engine
@@ -84,7 +84,7 @@ class BareDriver(Driver[BoltEngine]):
         self.ended.append(error)
         self.has_ended.set()
 
-    async def open(self, task: int) -> Iterable[tuple[Record, str]]:
+    async def open(self, task: int) -> Iterable[tuple[InputRecord, str]]:
         raise RuntimeError("the disk is gone")
 
 
@@ -155,7 +155,8 @@ def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
 
     async def run() -> int:
         driver = BareDriver(topology())
-        waiting: list[Run] = []
+        waiting: list[RunUserCode] = []
+        agents: list[asyncio.Future[None]] = []
         served = asyncio.Event()
 
         def user_code() -> Steps:
@@ -164,17 +165,17 @@ def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
 
         def confirmed(now: float) -> list[Effect]:
             if not waiting:
-                waiting.append(Run(user_code()))
+                waiting.append(RunUserCode(user_code()))
                 return [waiting[0]]
             return []
 
-        def ran(_run: Run, now: float) -> list[Effect]:
+        def ran(_run: RunUserCode, now: float) -> list[Effect]:
             served.set()
             return []
 
         driver.engine.confirmed = confirmed  # type: ignore[method-assign]
         driver.engine.ran = ran  # type: ignore[method-assign]
-        await driver.start(lambda item: None)
+        await driver.start(lambda work: agents.append(asyncio.ensure_future(driver.handle(work))))
         await asyncio.wait_for(served.wait(), 10)
         await driver.stop()
         assert driver.ended == []
@@ -190,20 +191,21 @@ def test_an_engine_is_ticked_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def run() -> None:
         driver = BareDriver(topology())
-        ticked = asyncio.Event()
+        ticked, times = asyncio.Event(), {"due": inf}
+        monkeypatch.setattr(type(driver.engine), "due", property(lambda _: times["due"]))
 
         def tick(now: float) -> list[Effect]:
             if now >= due:
-                driver.engine.due = inf
+                times["due"] = inf
                 ticked.set()
             return []
 
         await driver.start(lambda item: None)
         await asyncio.sleep(0)  # the housekeeping has had its first round
         due = time.monotonic() + 0.01
-        driver.engine.tick = tick  # type: ignore[method-assign]
-        driver.engine.due = due
-        await driver.perform([])
+        driver.engine.wake = tick  # type: ignore[method-assign]
+        times["due"] = due
+        driver.perform([])
         await asyncio.wait_for(ticked.wait(), 10)
         monkeypatch.setattr(driver, "_background", [])  # the housekeeping's round ends in an hour
         await driver.stop()

@@ -10,8 +10,8 @@ import pytest
 import uvloop
 
 from kstorm.dev.ports import reserve_port
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import ServiceWorker, make_app
-from kstorm.runtime.service.settings import Settings
 
 
 class Stopped:

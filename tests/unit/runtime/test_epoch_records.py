@@ -4,18 +4,18 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kstorm.core.outgoing import BY_KEY, EpochRecords, Outgoing, SinkRecords
-from kstorm.runtime.kafka.epoch_records import produce_each, produce_pairs, produce_unheard
+from kstorm.core.outgoing import BY_KEY, EpochRecords, OutgoingRecord, SinkRecords
+from kstorm.runtime.kafka.epoch_records import produce_each, produce_pairs, produce_unreported
 from kstorm.runtime.kafka.refusals import Refusals
 
-FRAME = Outgoing("t.sink", 3, b"frame")
+FRAME = OutgoingRecord("t.sink", 3, b"frame")
 HEADERS = [("part", b"0")]
 EPOCH = EpochRecords(
     [
         FRAME,
         SinkRecords("counts", ["a", None], ["1", b"2"], None, 7),
         SinkRecords("counts", ["d"], ["4"], [HEADERS], 8),
-        Outgoing("counts", BY_KEY, "5", "e", None, 8),
+        OutgoingRecord("counts", BY_KEY, "5", "e", None, 8),
     ]
 )
 TAKEN = [
@@ -60,7 +60,7 @@ def test_all_are_handed_over_in_their_order_whenever_there_is_room() -> None:
     for records in (EPOCH, list(EPOCH)):
         queue: Any = Queue()
         refusals = Refusals(records)
-        produce_unheard(queue, records, refusals)
+        produce_unreported(queue, records, refusals)
         assert (queue.taken, queue.reports, bool(refusals)) == (TAKEN, [None] * 5, False)
 
 
@@ -71,7 +71,7 @@ def test_a_record_that_is_refused_at_once_is_known_by_its_number() -> None:
             of_1=too_large(), of_5=UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates")
         )
         refusals = Refusals(records)
-        produce_unheard(queue, records, refusals)
+        produce_unreported(queue, records, refusals)
         assert queue.taken == [TAKEN[0], TAKEN[2], TAKEN[3]]
         assert sorted(refusals.culprits(alone=True)) == [1, 4]
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from rocksdict import Rdict
 
-from kstorm.core.recovery import Copy
+from kstorm.core.recovery import LocalCopy
 from kstorm.errors import StorageError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import make_app
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.store import faust_store
 from kstorm.runtime.store.faust_store import FaustStore
 
-COPY = Copy(b"topic", 41, 1_800_000_000.5)
+COPY = LocalCopy(b"topic", 41, 1_800_000_000.5)
 
 
 def make(folder: Path, name: str = "ledger") -> FaustStore:

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kstorm.errors import BrokerError
 from kstorm.kafka.ports import KAFKA
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.sink import KafkaWriter
 from kstorm.runtime.service.resources import Resources
-from kstorm.runtime.service.settings import Settings
 
 MOCK = {"test.mock.num.brokers": 1, "log_level": 0}
 
@@ -52,6 +52,82 @@ async def test_a_batch_is_reported_without_the_garbage_collector(
     )
     await until(lambda: len(ends) == 2)
     assert sorted(map(len, ends)) == [0, 2]
+    await writer.close()
+
+
+class HoldingProducer:
+    """A producer that delivers a record at the second poll, and refers to all reports for ever."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.reports: list[Any] = []
+        self.polls = self.outstanding = 0
+
+    def __len__(self) -> int:
+        return self.outstanding
+
+    def poll(self, _: float) -> int:
+        self.polls += 1
+        if self.polls > 1:
+            self.outstanding = 0
+        return 0
+
+    def produce(self, topic: str, value: object, key: object, partition: int, report: Any) -> None:
+        self.reports.append(report)
+        self.outstanding += 1
+
+
+async def test_a_stray_reference_does_not_prevent_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When nothing is outstanding any more, everything has ended."""
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", HoldingProducer)
+    writer = KafkaWriter({})
+    ends: list[object] = []
+    writer.write_batch("t", ["k"] * 2, ["a", "b"], ends.append)
+    writer.write("t", b"k", b"c", lambda *end: ends.append(end))
+    await until(lambda: len(ends) == 2)
+    assert ends == [[], (None, None)]
+    await writer.close()
+
+
+class OneByOneProducer(HoldingProducer):
+    """It delivers one record a poll, the latest first, and refers to the others only."""
+
+    def poll(self, _: float) -> int:
+        if self.reports:
+            del self.reports[-1]
+        return 0
+
+    def __len__(self) -> int:
+        return len(self.reports)
+
+
+async def test_reports_do_not_wait_for_earlier_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a partition without a leader would hold up all others."""
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", OneByOneProducer)
+    writer = KafkaWriter({})
+    ends: list[str] = []
+    for name in "abc":
+        writer.write_batch("t", ["k"], ["v"], lambda _, name=name: ends.append(name))  # type: ignore[misc]
+    await until(lambda: len(ends) == 3)
+    assert ends == ["c", "b", "a"]
+    await writer.close()
+
+
+async def test_batch_report_that_raises_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", HoldingProducer)
+    shown: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, shows: shown.append(shows))
+    writer = KafkaWriter({})
+    ends: list[object] = []
+
+    def raises(errors: object) -> None:
+        raise ValueError("in a report")
+
+    writer.write_batch("t", ["k"], ["a"], raises)
+    writer.write_batch("t", ["k"], ["b"], ends.append)
+    await until(lambda: ends)
+    assert len(shown) == 1
     await writer.close()
 
 
@@ -148,6 +224,7 @@ async def test_fatal_producer_error_ends_the_process(
     assert ends == []
     if batch:
         writer.write_batch("counts", ["k"], ["v"], ended.extend)
+        await until(lambda: ended[1:])
         assert ended[1:] == [FatalProducer.refused.str()]
     else:
         with pytest.raises(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kstorm.runtime.service.metrics import Exposition, Latency, Sample, quantile
+from kstorm.runtime.base.metrics import Exposition, Latency, Sample, quantile
 
 
 def test_a_quantile_is_right_to_thirty_per_cent() -> None:

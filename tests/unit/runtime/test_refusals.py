@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from kstorm.core.outgoing import Outgoing
+from kstorm.core.outgoing import OutgoingRecord
 from kstorm.runtime.kafka.refusals import Refusals
 
 TOO_LARGE, INVALID = KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD
@@ -13,11 +13,13 @@ TOO_LARGE, INVALID = KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD
 
 def record(
     value: Any = b"v", key: bytes | None = b"k", topic: str = "counts", task: int = 7
-) -> Outgoing:
-    return Outgoing(topic, -1, value, key, None, task)
+) -> OutgoingRecord:
+    return OutgoingRecord(topic, -1, value, key, None, task)
 
 
-def refused(records: list[Outgoing], code: int, *numbers: int, partition: int = 0) -> Refusals:
+def refused(
+    records: list[OutgoingRecord], code: int, *numbers: int, partition: int = 0
+) -> Refusals:
     """These were refused, in one partition."""
     made = Refusals(records, "changelog")
     for number in numbers:

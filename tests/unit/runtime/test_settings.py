@@ -6,10 +6,10 @@ import pytest
 
 from kstorm.errors import ConfigError, KstormError, TopologyError
 from kstorm.kafka import KAFKA
+from kstorm.runtime.base.settings import from_environment, load_topology
+from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service.resources import Resources
-from kstorm.runtime.service.settings import from_environment, load_topology
-from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 from kstorm.topology import Topology
 
 GOOD = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:topology"}

@@ -13,8 +13,8 @@ import pytest
 from kstorm.dev.ports import reserve_port
 from kstorm.errors import ConfigError
 from kstorm.introspection.outline_builder import outline_of
+from kstorm.runtime.base.settings import Settings, from_environment
 from kstorm.runtime.service.app import make_app
-from kstorm.runtime.service.settings import Settings, from_environment
 from kstorm.runtime.service.state_pages import add_state_pages
 from kstorm.topology import Topology
 from tests.unit.introspection.test_key_owner import topology

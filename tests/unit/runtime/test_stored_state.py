@@ -6,9 +6,9 @@ from typing import Any
 
 import structlog
 
-from kstorm.core.engine.effects import Keep, Transact
-from kstorm.core.exact.unfinished import MARK
-from kstorm.core.recovery import Copy
+from kstorm.core.engine.effects import ApplyToStore, Transact
+from kstorm.core.exactly_once.unfinished import MARK
+from kstorm.core.recovery import LocalCopy
 from kstorm.runtime.store.stored_state import StoredState
 from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
@@ -19,7 +19,7 @@ def recovered(folder: Path, task: int = 1) -> tuple[RecoveringTable, StoredState
     """A task whose changelog was brought up to offset 6."""
     made = table(folder)
     made._store.open(task)
-    made._copies[task] = Copy(b"topic", 6, 1000.0)
+    made._copies[task] = LocalCopy(b"topic", 6, 1000.0)
     return made, StoredState(TaskStore(made, "changelog", structlog.get_logger()))
 
 
@@ -33,7 +33,7 @@ def keys(
 def test_a_task_that_is_being_recovered_is_not_there(tmp_path: Path) -> None:
     """Half of its state is on the disk; nor is one that another process has, or that was let go of."""
     made, stored = recovered(tmp_path)
-    assert (stored.copy(1), stored.copy(0)) == (Copy(b"topic", 6, 1000.0), None)
+    assert (stored.copy(1), stored.copy(0)) == (LocalCopy(b"topic", 6, 1000.0), None)
     made._store.open(0)
     assert stored.copy(0) is None
     made.close(1)
@@ -44,7 +44,7 @@ def test_a_checkpoint_moves_state_and_copy_together(tmp_path: Path) -> None:
     made, stored = recovered(tmp_path)
     assert stored.get(1, "the") is None
     made.keep(1, [(b"the", b"\x03")], 9, 2000.0)
-    assert (stored.get(1, "the"), stored.copy(1)) == (b"\x03", Copy(b"topic", 9, 2000.0))
+    assert (stored.get(1, "the"), stored.copy(1)) == (b"\x03", LocalCopy(b"topic", 9, 2000.0))
     made.keep(1, [(b"the", None)], 12, 3000.0)
     assert stored.get(1, "the") is None
 
@@ -64,16 +64,16 @@ async def test_a_checkpoint_says_of_all_tasks_when_it_was(tmp_path: Path) -> Non
     store.lend(writer)
     for task in (0, 1):
         made._store.open(task)
-        made._copies[task] = Copy(b"topic", 6, 1000.0)
+        made._copies[task] = LocalCopy(b"topic", 6, 1000.0)
     changes = {1: [(b"the", b"\x03")]}
     await store.transact(Transact(changes, {0: 5, 1: 7}))
-    assert [store.copy(task) for task in (0, 1)] == [Copy(b"topic", 6, 1000.0)] * 2, (
+    assert [store.copy(task) for task in (0, 1)] == [LocalCopy(b"topic", 6, 1000.0)] * 2, (
         "it is not kept yet"
     )
-    store.keep(Keep(changes, {1: 9}))
+    store.keep(ApplyToStore(changes, {1: 9}))
     assert [store.copy(task) for task in (0, 1)] == [
-        Copy(b"topic", 6, 1200.0),
-        Copy(b"topic", 9, 1200.0),
+        LocalCopy(b"topic", 6, 1200.0),
+        LocalCopy(b"topic", 9, 1200.0),
     ]
     store.close(0)
     assert store.copy(0) is None

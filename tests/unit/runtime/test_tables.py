@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import pytest
 import structlog
 
-from kstorm.core.recovery import Copy
+from kstorm.core.recovery import LocalCopy
 from kstorm.errors import FrameError, StorageError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import make_app
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.store import changelog as module
 from kstorm.runtime.store.changelog import ChangelogFindings, Check, drain
 from kstorm.runtime.store.tables import RecoveringTable
@@ -39,8 +39,8 @@ def table(folder: Path) -> RecoveringTable:
 async def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
     """With the table, the folder, what RocksDB says, and that nothing is lost."""
     made = table(tmp_path)
-    made._store._store._dbs[0] = FullDisk()
-    made._copies[0] = Copy(b"topic", 6, 0.0)
+    made._store._open[0] = FullDisk()
+    made._copies[0] = LocalCopy(b"topic", 6, 0.0)
     with pytest.raises(
         StorageError,
         match=rf"partition 0 of the table 'ledger'.*{tmp_path}: {NO_ROOM}.*Kafka has all of it",

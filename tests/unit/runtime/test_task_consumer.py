@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
 from kstorm.errors import BrokerError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka import consumer as consumer_module
 from kstorm.runtime.kafka.consumer import TaskConsumer, TaskOwner
-from kstorm.runtime.service.settings import Settings
 
 PLACES = [TopicPartition("in", 0), TopicPartition("in", 1)]
 

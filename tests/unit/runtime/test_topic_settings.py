@@ -8,7 +8,7 @@ import pytest
 
 from kstorm.errors import ConfigError
 from kstorm.kafka import KafkaBolt
-from kstorm.runtime.kafka.topic_settings import TopicPlan, plans
+from kstorm.runtime.kafka.topic_settings import TopicPlan, topic_plans
 from kstorm.testing import FeederSpout
 from kstorm.topology import BasicBolt, Config, StatefulBasicBolt, Topology, TopologyBuilder
 
@@ -37,13 +37,13 @@ def make(config: Config | None = None, **split: Any) -> Topology:
 
 
 def settings(topology: Topology, topic: str, replication: int = 1) -> Mapping[str, str]:
-    return plans(topology, replication)[topic].settings
+    return topic_plans(topology, replication)[topic].settings
 
 
 def test_every_topic_has_a_plan() -> None:
     """With the partitions that the topology says."""
     topology = make()
-    assert {name: plan.partitions for name, plan in plans(topology, 1).items()} == {
+    assert {name: plan.partitions for name, plan in topic_plans(topology, 1).items()} == {
         **topology.topics(),
         **topology.changelogs(),
     }
@@ -97,7 +97,8 @@ def test_the_longest_frame_of_any_component_fits() -> None:
 def test_what_is_acknowledged_is_on_two_brokers(replication: int, insync: str | None) -> None:
     """Of three or more; of fewer none could be away."""
     assert {
-        plan.settings.get("min.insync.replicas") for plan in plans(make(), replication).values()
+        plan.settings.get("min.insync.replicas")
+        for plan in topic_plans(make(), replication).values()
     } == {insync}
 
 
@@ -115,7 +116,7 @@ def test_what_is_acknowledged_is_on_two_brokers(replication: int, insync: str | 
 )
 def test_the_page_says_what_the_code_does(topic: str, shown: str) -> None:
     """Each kind of topic has a row, with every setting in it."""
-    plan: TopicPlan = plans(make(), 1)[topic]
+    plan: TopicPlan = topic_plans(make(), 1)[topic]
     (row,) = (line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{shown}` |"))
     assert (
         row.split(" | ")[3]

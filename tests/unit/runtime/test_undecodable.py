@@ -12,12 +12,17 @@ from hypothesis import strategies as st
 
 from kstorm.kafka import KafkaHosts, SpoutConfig
 from kstorm.kafka.cluster import Partition
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka import undecodable
 from kstorm.runtime.kafka.completions import CompletionsReader
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.source import KafkaSource
-from kstorm.runtime.kafka.undecodable import Searches, Undecodable, end_of, look
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.undecodable import (
+    UndecodableBatchProbe,
+    UndecodableRange,
+    batch_end,
+    probe_batch,
+)
 from tests.conftest import Eventually
 
 PLACE = Partition("in", 0)
@@ -98,9 +103,9 @@ def _client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undecodable, "_BETWEEN_TRIES_SECS", 0.0)
 
 
-def looked(log: Log, offset: int | None = None) -> Undecodable | None:
+def looked(log: Log, offset: int | None = None) -> UndecodableRange | None:
     Client.log = log
-    return look({}, PLACE, log.first if offset is None else offset, threading.Event())
+    return probe_batch({}, PLACE, log.first if offset is None else offset, threading.Event())
 
 
 @given(st.integers(0, 50), st.integers(1, 200_000), st.integers(0, 3))
@@ -112,7 +117,7 @@ def test_the_end_of_a_batch_is_found_with_few_fetches(first: int, size: int, beh
         fetched.append(offset)
         return first <= offset < first + size
 
-    assert end_of(is_in, first, first + size + behind) == first + size
+    assert batch_end(is_in, first, first + size + behind) == first + size
     assert len(fetched) <= 2 * size.bit_length() + 2
     assert all(offset < first + size + behind for offset in fetched)
 
@@ -144,10 +149,10 @@ def test_a_search_that_fails_is_begun_again_by_the_next_fault(
     eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
     Client.log, Client.refuses = Log(3, 5, 9), True
-    searches = Searches({"bootstrap.servers": "kafka:9092"})
-    found: list[tuple[Partition, Undecodable]] = []
+    searches = UndecodableBatchProbe({"bootstrap.servers": "kafka:9092"})
+    found: list[tuple[Partition, UndecodableRange]] = []
 
-    def ended() -> list[tuple[Partition, Undecodable]]:
+    def ended() -> list[tuple[Partition, UndecodableRange]]:
         assert searches.begin(trouble(3))
         found.extend(searches.ended())
         return found
@@ -165,10 +170,10 @@ def test_a_search_that_fails_is_begun_again_by_the_next_fault(
 def test_a_fault_is_looked_into_once(eventually: Eventually) -> None:
     """While it is looked into it comes again and again; once it is behind, a late one must not have it passed over twice."""
     Client.log = Log(3, 5, 9)
-    searches = Searches({})
-    found: list[tuple[Partition, Undecodable]] = []
+    searches = UndecodableBatchProbe({})
+    found: list[tuple[Partition, UndecodableRange]] = []
 
-    def ended() -> list[tuple[Partition, Undecodable]]:
+    def ended() -> list[tuple[Partition, UndecodableRange]]:
         found.extend(searches.ended())
         return found
 
@@ -201,7 +206,7 @@ def test_a_fault_is_looked_into_once(eventually: Eventually) -> None:
     ],
 )
 def test_other_faults_are_ignored(message: Message) -> None:
-    assert not Searches({}).begin(message)
+    assert not UndecodableBatchProbe({}).begin(message)
 
 
 def test_source_reports_no_batch_of_an_earlier_position(eventually: Eventually) -> None:
@@ -237,13 +242,13 @@ class Loop:
 
 class Owner:
     def __init__(self) -> None:
-        self.passed: list[tuple[int, Undecodable]] = []
+        self.passed: list[tuple[int, UndecodableRange]] = []
         self.delivered: list[int] = []
 
     def deliver(self, records: list[Message]) -> None:
         self.delivered += [message.offset() or 0 for message in records]
 
-    def pass_over(self, partition: int, batch: Undecodable) -> None:
+    def pass_over(self, partition: int, batch: UndecodableRange) -> None:
         self.passed.append((partition, batch))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kstorm.runtime.service import workload as module
-from kstorm.runtime.service.workload import Busy, Workload
+from kstorm.runtime.service.workload import BusyTime, Workload
 from kstorm.testing import FeederSpout
 from kstorm.topology import Bolt, Topology, TopologyBuilder
 
@@ -39,7 +39,7 @@ def topology() -> Topology:
 
 def test_work_side_by_side_counts_once(clock: Clock) -> None:
     """What is at hand now counts as well."""
-    busy = Busy()
+    busy = BusyTime()
     with busy:
         clock.now += 2
         with busy:

@@ -1,10 +1,11 @@
 """`FakeKafka` as servers: topics that are late, grow, expire or are made anew; and the ways in which spouts and bolts use them."""
 
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 import pytest
 
-from kstorm.errors import TopicError
+from kstorm.errors import BrokerError, NotYetError, TopicError
 from kstorm.kafka import (
     EARLIEST_TIME,
     LATEST_TIME,
@@ -16,9 +17,11 @@ from kstorm.kafka import (
     ProcessingGuarantee,
     StaticHosts,
 )
-from kstorm.kafka.finished import decode_range
-from kstorm.testing import BoltTester, LocalCluster
+from kstorm.kafka.callback import ProducerCallback, RecordMetadata
+from kstorm.kafka.finished_ranges import decode_range
+from kstorm.testing import BoltTester, FeederSpout, LocalCluster
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
+from kstorm.topology import Config, TopologyBuilder, Tuple
 from tests.unit.testing.test_fake_kafka import SEEDS, config, out, produced, wired
 
 
@@ -362,3 +365,84 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
     assert run(3) == run(3)
     assert run(3) != run(4)
+
+
+class Recorded(ProducerCallback):
+    """Keeps what the callback is told."""
+
+    told: ClassVar[list[Any]] = []
+
+    def on_completion(
+        self, metadata: RecordMetadata | None, error: BrokerError | None, tuple: Tuple
+    ) -> None:
+        Recorded.told.append((metadata, error, tuple.values))
+
+
+def test_a_producer_callback_is_told_of_successes() -> None:
+    """With the record's place, as by a service; and of refusals."""
+    Recorded.told = []
+    kafka = FakeKafka({"out": 1})
+    feeder = FeederSpout("key", "message")
+    builder = TopologyBuilder("t")
+    builder.set_spout("feeder", feeder)
+    sink = KafkaBolt().with_topic_selector("out").with_producer_callback(Recorded())
+    builder.set_bolt("sink", sink).shuffle_grouping("feeder")
+    kafka.refuse = lambda topic, key, value: "no" if value == b"bad" else None
+    with kafka.cluster(builder.build()) as cluster:
+        for word in ("a", "bad", "b"):
+            feeder.feed(["k", word], word)
+        cluster.run_until_idle()
+        assert sorted(cluster.acked("feeder")) == ["a", "b"]
+    places = {values[1]: metadata for metadata, error, values in Recorded.told if error is None}
+    assert {word: (at.topic, at.partition) for word, at in places.items()} == {
+        "a": ("out", 0),
+        "b": ("out", 0),
+    }
+    assert sorted(at.offset for at in places.values()) == [0, 1]
+    (refused,) = [values[1] for _, error, values in Recorded.told if error is not None]
+    assert refused == "bad"
+
+
+@pytest.mark.parametrize("topic", [5, b"out", "a\ud800"])
+def test_a_topic_that_is_no_text_is_refused(topic: Any) -> None:
+    """As a service refuses it: the tuple fails, and the error names the topic."""
+
+    class Selects:
+        def get_topic(self, tuple: Tuple) -> Any:
+            return topic
+
+    kafka = FakeKafka({"out": 1})
+    feeder = FeederSpout("key", "message")
+    builder = TopologyBuilder("t")
+    builder.set_spout("feeder", feeder)
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector(Selects())).shuffle_grouping("feeder")
+    with kafka.cluster(builder.build()) as cluster:
+        feeder.feed(["k", "a"], 1)
+        cluster.run_until_idle()
+        assert cluster.failed("feeder") == [1]
+        assert "was refused" in str(cluster.errors[0].error)
+
+
+class Unanswered:
+    """A serializer whose registry never answers."""
+
+    def serialize(self, topic: str, value: object) -> bytes | None:
+        raise NotYetError("the registry does not answer")
+
+
+def test_held_tuples_follow_the_simulated_clock() -> None:
+    """They fail when the message timeout has passed in the cluster, and not before."""
+    kafka = FakeKafka({"out": 1})
+    feeder = FeederSpout("key", "message")
+    builder = TopologyBuilder("t", Config(topology_message_timeout_secs=300))
+    builder.set_spout("feeder", feeder)
+    sink = KafkaBolt().with_topic_selector("out").with_value_serializer(Unanswered())
+    builder.set_bolt("sink", sink).shuffle_grouping("feeder")
+    with kafka.cluster(builder.build()) as cluster:
+        feeder.feed(["k", "a"], 1)
+        cluster.advance_time(299)
+        bolt: Any = cluster.instance("sink")
+        assert (bolt.metrics()["held"], bolt.metrics()["expired"]) == (1, 0)
+        cluster.advance_time(2)
+        assert (bolt.metrics()["held"], bolt.metrics()["expired"]) == (0, 1)
+        assert cluster.failed("feeder") == [1]

@@ -11,8 +11,8 @@ import pytest
 from kstorm.kafka import FieldNameBasedTupleToKafkaMapper, KafkaBolt, KafkaSpout
 from kstorm.kafka.ports import Partition
 from kstorm.testing import LocalCluster
-from kstorm.testing.kafka import FakeKafka, ForGood
-from kstorm.testing.kafka.broker import Answers
+from kstorm.testing.kafka import FakeKafka, PermanentRefusal
+from kstorm.testing.kafka.broker import PendingRequests
 from kstorm.testing.kafka.epochs import FakePositions
 from kstorm.testing.kafka.writer import MAX_BYTES
 from kstorm.topology import (
@@ -243,7 +243,7 @@ def test_an_heir_waits_for_the_position_of_a_zombie(seed: int) -> None:
 
 def test_a_position_is_answered_later() -> None:
     """Not in the call that asks, not while the servers are away, not while it is open in a transaction, and then anew."""
-    answers, committed = Answers(), Counter[Partition]()
+    answers, committed = PendingRequests(), Counter[Partition]()
     is_open = False
     reader = FakePositions(answers, lambda place: None if is_open else committed.get(place, -1))
     assert reader.position(PLACE) is None
@@ -291,7 +291,9 @@ def test_what_is_refused_for_good_is_a_dead_letter(refused: bool) -> None:
     kafka = produced("a", "b", "c", partitions=1)
     sink = KafkaBolt()
     if refused:
-        kafka.refuse = lambda topic, key, value: ForGood("it is odd") if value == b"B" else None
+        kafka.refuse = lambda topic, key, value: (
+            PermanentRefusal("it is odd") if value == b"B" else None
+        )
     else:
         sink.with_tuple_to_kafka_mapper(Blow())
     with kafka.cluster(exact(sink)) as cluster:

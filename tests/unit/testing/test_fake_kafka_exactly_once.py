@@ -12,7 +12,7 @@ import pytest
 
 from examples.wordcount.topology import build
 from kstorm.kafka import KafkaBolt, KafkaSpout, SpoutConfig
-from kstorm.kafka.finished import decode_range
+from kstorm.kafka.finished_ranges import decode_range
 from kstorm.testing import LocalCluster
 from kstorm.testing.kafka import FakeKafka
 from kstorm.testing.placement import DiskFate, Heir

@@ -7,8 +7,8 @@ import pytest
 
 from kstorm.kafka import SpoutConfig
 from kstorm.kafka.ports import OffsetStore, Ownership, Partition
-from kstorm.testing.kafka.broker import Answers
-from kstorm.testing.kafka.offsets import FakeOffsets, Nodes
+from kstorm.testing.kafka.broker import PendingRequests
+from kstorm.testing.kafka.offsets import FakeNodes, FakeOffsets
 from kstorm.testing.processes import PROCESS
 from kstorm.topology import TopologyContext
 from tests.unit.testing.test_fake_kafka import config, wired
@@ -21,7 +21,7 @@ class Servers:
     """The nodes, and who has opened stores for task 0 of the spout."""
 
     def __init__(self) -> None:
-        self.nodes, self.answers = Nodes(), Answers()
+        self.nodes, self.answers = FakeNodes(), PendingRequests()
 
     def open(self, process: Any = None, task: int = 0) -> FakeOffsets:
         resources = {} if process is None else {PROCESS: process}

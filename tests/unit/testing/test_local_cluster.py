@@ -449,3 +449,29 @@ def test_recreated_changelog_discards_the_old_state(feeder: FeederSpout) -> None
         cluster.run_until_idle()
         assert sorted(cluster.emitted("count")[4:]) == [["a", 1], ["b", 1], ["c", 1], ["d", 1]]
         assert cluster.acked("sentences") == ["m1", "m2"]
+
+
+def test_close_closes_everything_even_if_a_component_raises() -> None:
+    """And then raises the first exception, with a note of the others."""
+    closed = []
+
+    class Ends(Hold):
+        def cleanup(self) -> None:
+            closed.append(self.context.component)
+            raise ValueError(self.context.component)
+
+    class EndsToo(FeederSpout):
+        def close(self) -> None:
+            closed.append("feeder")
+            raise ValueError("feeder")
+
+    builder = TopologyBuilder("t")
+    builder.set_spout("feeder", EndsToo("sentence"))
+    builder.set_bolt("one", Ends()).shuffle_grouping("feeder")
+    builder.set_bolt("two", Ends()).shuffle_grouping("feeder")
+    cluster = LocalCluster(builder.build())
+    cluster.run_until_idle()
+    with pytest.raises(ValueError, match=r"feeder|one|two") as caught:
+        cluster.close()
+    assert sorted(closed) == ["feeder", "one", "two"]
+    assert len(caught.value.__notes__) == 2

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kstorm.core.dead_letters import DeadLetter, key_of
-from kstorm.kafka.orders import Order, encode_order, failure_key
-from kstorm.kafka.stages import Stages, stages_of
+from kstorm.kafka.replay_requests import ReplayRequest, encode_request, failure_key
+from kstorm.kafka.replay_stages import ReplayStages, stage_sizes
 from kstorm.testing import LocalCluster
 from kstorm.testing.kafka import FakeKafka
 from kstorm.topology import (
@@ -71,10 +71,10 @@ def topology(tasks: int = 2) -> Topology:
 
 def order_batch(kafka: FakeKafka, letters: list[DeadLetter], batch: str = "b", **more: Any) -> None:
     """As the command does, by the numbers of the messages."""
-    stages = stages_of(len(letters))
+    stages = stage_sizes(len(letters))
     for one in letters:
         number = int((one.value or b"").split()[-1])
-        what = Order(
+        what = ReplayRequest(
             number=number,
             topic=one.topic,
             partition=one.partition,
@@ -85,7 +85,7 @@ def order_batch(kafka: FakeKafka, letters: list[DeadLetter], batch: str = "b", *
             stages=stages,
             **more,
         )
-        kafka.produce("t.__orders", encode_order(what), key_of(one, ""))
+        kafka.produce("t.__orders", encode_request(what), key_of(one, ""))
 
 
 def pass_time(cluster: LocalCluster) -> None:
@@ -108,7 +108,7 @@ def ends(kafka: FakeKafka) -> dict[int, str]:
 
 
 def test_the_sizes_of_stages() -> None:
-    assert [stages_of(count) for count in (0, 1, 2, 11, 12, 500)] == [
+    assert [stage_sizes(count) for count in (0, 1, 2, 11, 12, 500)] == [
         [],
         [1],
         [1, 1],
@@ -207,14 +207,14 @@ def test_what_has_ended_is_not_begun_again_by_who_reads_of_it_later() -> None:
         dead = run_until_dead(cluster, 700)
         Price.mended = True
         for one in dead:
-            what = Order(
+            what = ReplayRequest(
                 number=1,
                 topic=one.topic,
                 partition=one.partition,
                 offset=one.offset,
                 value=one.value,
             )
-            kafka.produce("t.__orders", encode_order(what), key_of(one, ""))
+            kafka.produce("t.__orders", encode_request(what), key_of(one, ""))
         pass_time(cluster)
         assert len(out(kafka)) == 700
         cluster.crash("lines")
@@ -223,9 +223,9 @@ def test_what_has_ended_is_not_begun_again_by_who_reads_of_it_later() -> None:
 
 
 def test_a_rate_is_kept_from_when_the_stage_begins() -> None:
-    stages = Stages()
+    stages = ReplayStages()
     orders = [
-        Order(number=n, topic="in", partition=0, offset=n, batch="b", stage=1, pace=n * 500)
+        ReplayRequest(number=n, topic="in", partition=0, offset=n, batch="b", stage=1, pace=n * 500)
         for n in range(3)
     ]
     assert not stages.may_begin(orders[0], 0.0), "nothing is known of it yet"

@@ -17,7 +17,7 @@ from kstorm.kafka import (
     SpoutConfig,
     StringScheme,
 )
-from kstorm.kafka.orders import Order, encode_order
+from kstorm.kafka.replay_requests import ReplayRequest, encode_request
 from kstorm.testing import LocalCluster
 from kstorm.testing.kafka import FakeKafka
 from kstorm.topology import (
@@ -87,7 +87,7 @@ def out(kafka: FakeKafka) -> list[str]:
 def order(kafka: FakeKafka, letters: list[DeadLetter], **more: Any) -> None:
     """As the command does."""
     for number, one in enumerate(letters):
-        what = Order(
+        what = ReplayRequest(
             number=number,
             topic=one.topic,
             partition=one.partition,
@@ -98,7 +98,7 @@ def order(kafka: FakeKafka, letters: list[DeadLetter], **more: Any) -> None:
             who="anna@laptop",
             **more,
         )
-        kafka.produce("t.__orders", encode_order(what), key_of(one, ""))
+        kafka.produce("t.__orders", encode_request(what), key_of(one, ""))
 
 
 def last(kafka: FakeKafka, topic: str) -> dict[bytes | None, bytes | None]:
@@ -321,10 +321,10 @@ def test_strangers_orders_are_left_alone() -> None:
     kafka = produced("good 0", partitions=1)
     with kafka.cluster(wired(source())) as cluster:
         cluster.advance_time(5)
-        found = Order(number=1, topic="in", partition=0, offset=0, value=b"good 9")
+        found = ReplayRequest(number=1, topic="in", partition=0, offset=0, value=b"good 9")
         for key, value in (
-            (b"in/0/0/other", encode_order(found)),
-            (None, encode_order(found)),
+            (b"in/0/0/other", encode_request(found)),
+            (None, encode_request(found)),
             (b"x/lines", b"\xff"),
         ):
             kafka.produce("t.__orders", value, key)

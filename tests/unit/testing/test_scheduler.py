@@ -2,7 +2,7 @@
 
 from random import Random
 
-from kstorm.testing.scheduler import Actor, Later, Scheduler, Step
+from kstorm.testing.scheduler import Actor, DelayedEvent, Scheduler, Step
 
 
 class Sleeper(Actor):
@@ -40,7 +40,7 @@ def test_who_waits_for_what_comes_later_looks_again() -> None:
             return [lambda: seen.append("it came")] if came and not seen else []
 
     Waiter(scheduler)
-    Later(scheduler, lambda: came.append("it"), 5)
+    DelayedEvent(scheduler, lambda: came.append("it"), 5)
     steps = 0
     while scheduler.step() is None:
         steps += 1

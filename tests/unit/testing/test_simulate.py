@@ -17,7 +17,7 @@ from kstorm.testing import (
     TupleCaptureBolt,
     simulate,
 )
-from kstorm.testing.world import untold
+from kstorm.testing.world import discard_narration
 from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
@@ -131,7 +131,7 @@ def test_state_kept_in_memory_is_detected() -> None:
     with pytest.raises(
         SimulationError, match=r"seed \d+: words are missing[^$]*only=\[[\d, ]*\], tell=print"
     ) as found:
-        run(SEEDS, untold)
+        run(SEEDS, discard_narration)
     stories: list[list[str]] = [[], []]
     for story in stories:
         with pytest.raises(SimulationError) as again:

@@ -12,7 +12,7 @@ from kstorm.core.routing import stable_hash
 from kstorm.core.wire import VERSION, TupleFrame, decode, encode
 from kstorm.errors import TopologyError
 from kstorm.testing import complete_topology
-from kstorm.testing.drawn import PassOn
+from kstorm.testing.random_components import PassOn
 from kstorm.testing.strategies import messages, topologies, tuples, values
 from kstorm.topology import BasicBolt, BasicOutputCollector, OutputFieldsDeclarer, Topology, Tuple
 

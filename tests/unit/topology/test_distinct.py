@@ -32,3 +32,15 @@ def test_it_remembers_so_many_and_no_more(bolt_tester: Tester) -> None:
 def test_a_window_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="window is 0"):
         DistinctBolt("id", "id", window=0)
+
+
+def test_ids_are_compared_as_keys(bolt_tester: Tester) -> None:
+    """NaN is one id, as are numbers that are equal; the keys of text and integers are those of 0.1."""
+    bolt = bolt_tester(DistinctBolt("n", "id"), "id", "n")
+    ids: list[Any] = [1, 1.0, True, "1", b"1", "MQ==", None, "None", {"a": 1, "b": 2}]
+    ids += [{"b": 2, "a": 1.0}, [1], (1.0,), float("nan"), float("nan"), float("inf"), "it's"]
+    for number, id in enumerate(ids):
+        bolt.give([id, number])
+    assert [number for (number,) in bolt.emitted()] == [0, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15]
+    keys = {key for key, _ in bolt.bolt.state.items()}
+    assert {"=1", "='1'", '="it\'s"'} <= keys

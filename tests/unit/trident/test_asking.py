@@ -11,8 +11,8 @@ from kstorm.introspection.key_owner import likely_values, owner_of
 from kstorm.introspection.outline_builder import outline_of
 from kstorm.testing import FeederSpout
 from kstorm.topology import Fields, Topology
+from kstorm.topology.keys import key_text
 from kstorm.trident import Count, TridentTopology, kstorm_state
-from kstorm.trident.state import text_of
 from tests.unit.introspection.test_key_owner import VALUES
 
 
@@ -34,4 +34,4 @@ def test_the_task_that_is_asked_is_the_one_that_has_the_key(values: tuple[Any, A
         route = routes(topology, "in", 0, Outbox(topology))["default"]
         ((chosen,),) = (lane.targets for lane in route.choose(values))
         told = outline_of(topology)
-        assert owner_of(told, "count", likely_values(told, "count", text_of(key))) == chosen
+        assert owner_of(told, "count", likely_values(told, "count", key_text(key))) == chosen

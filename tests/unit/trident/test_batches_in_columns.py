@@ -26,8 +26,14 @@ from kstorm.trident import (
     kstorm_state,
 )
 from kstorm.trident.aggregators import results_of
-from kstorm.trident.batches import Batch, Picked
-from kstorm.trident.making import adding, aggregating, combining, filtering, projecting
+from kstorm.trident.batches import Batch, FieldSelection
+from kstorm.trident.step_factories import (
+    adding_step,
+    aggregate_step,
+    combine_step,
+    filter_step,
+    project_step,
+)
 from kstorm.trident.steps import CallStep, Step, run_all
 from tests.unit.trident.streams import came_out
 
@@ -52,36 +58,36 @@ class Odd(Filter):
 
 
 def _function(chance: Random, fields: Fields, new: list[str]) -> Chosen:
-    return adding(Emits(len(new)), Fields(chance.choice(fields.names)), Fields(new), fields)
+    return adding_step(Emits(len(new)), Fields(chance.choice(fields.names)), Fields(new), fields)
 
 
 def _call(chance: Random, fields: Fields, new: list[str]) -> Chosen:
     def few(n: int) -> Any:
         return [[n] * len(new)] * (n % 3) if len(new) > 1 else [n] * (n % 3)
 
-    return adding(few, Fields(chance.choice(fields.names)), Fields(new), fields)
+    return adding_step(few, Fields(chance.choice(fields.names)), Fields(new), fields)
 
 
 def _map(chance: Random, fields: Fields, new: list[str]) -> Chosen:
     def makes(*values: Any) -> Any:
         return sum(values) if len(new) == 1 else [sum(values)] * len(new)
 
-    return Fields(new), CallStep(makes, Picked(fields, fields), len(new), many=False)
+    return Fields(new), CallStep(makes, FieldSelection(fields, fields), len(new), many=False)
 
 
 def _flat_map(chance: Random, fields: Fields, new: list[str]) -> Chosen:
     def makes(*values: Any) -> Any:
         return values if len(new) == 1 else [[v] * len(new) for v in values]
 
-    return Fields(new), CallStep(makes, Picked(fields, fields), len(new))
+    return Fields(new), CallStep(makes, FieldSelection(fields, fields), len(new))
 
 
 def _filter(chance: Random, fields: Fields, new: list[str]) -> Chosen:
-    return filtering(Odd(), Fields(chance.choice(fields.names)), fields)
+    return filter_step(Odd(), Fields(chance.choice(fields.names)), fields)
 
 
 def _project(chance: Random, fields: Fields, new: list[str]) -> Chosen:
-    return projecting(Fields(chance.sample(fields.names, chance.randint(1, len(fields)))), fields)
+    return project_step(Fields(chance.sample(fields.names, chance.randint(1, len(fields)))), fields)
 
 
 def some_steps(chance: Random) -> list[Step]:
@@ -165,7 +171,7 @@ def test_folding_equals_combining_one_by_one(
     anchored to the last of its tuples."""
     chance, fields = Random(1), Fields("word", "place", "n")
     rows = [(chance.choice("ab"), chance.choice([1, 2]), chance.randint(1, 9)) for _ in range(30)]
-    own, n = Picked(Fields(groups), fields), Picked(Fields("n"), fields)
+    own, n = FieldSelection(Fields(groups), fields), FieldSelection(Fields("n"), fields)
     expected: dict[Row, tuple[Any, int]] = {}
     for place, row in enumerate(rows):
         key, value = own.values(row), aggregator.init(n.tuple(row))
@@ -176,10 +182,10 @@ def test_folding_equals_combining_one_by_one(
     wanted = [((*key, aggregator.result(value)), place) for key, (value, place) in expected.items()]
 
     out = Fields("value")
-    _, whole = aggregating(aggregator, own.fields, n.fields, out, fields)
+    _, whole = aggregate_step(aggregator, own.fields, n.fields, out, fields)
     assert rows_of(whole.run(Batch.of_rows(rows))) == wanted
-    parted, part = aggregating(aggregator, own.fields, n.fields, out, fields, is_partial=True)
-    _, rest = combining(aggregator, own.fields, out, parted)
+    parted, part = aggregate_step(aggregator, own.fields, n.fields, out, fields, is_partial=True)
+    _, rest = combine_step(aggregator, own.fields, out, parted)
     halves = [part.run(Batch.of_rows(each, range(len(each)))) for each in (rows[:15], rows[15:])]
     joined = Batch.of_rows([row for half in halves for row, _ in rows_of(half)])
     assert [row for row, _ in rows_of(rest.run(joined))] == [row for row, _ in wanted]
@@ -214,7 +220,7 @@ def test_an_emit_of_another_number_of_values_is_refused(width: int, says: Says) 
         def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:
             collector.emit(says.values)
 
-    _, step = adding(
+    _, step = adding_step(
         Wrong(), Fields("n"), Fields(f"x{number}" for number in range(width)), Fields("n")
     )
     with pytest.raises(EmitError, match=f"Wrong {says.error}"):

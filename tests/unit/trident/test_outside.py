@@ -336,3 +336,32 @@ def test_changes_of_a_failed_execution_are_discarded() -> None:
     found.load([["a"]])
     assert found.get(["a"]) is None
     assert not found.has_changed
+
+
+@pytest.mark.parametrize("kind", [OpaqueMap, TransactionalMap, NonTransactionalMap])
+def test_a_value_is_read_as_the_database_returns_it(kind: Any) -> None:
+    """Also before it is there; and what cannot be stored is refused before its epoch ends."""
+    state = kind(Memory()).map("t")
+    state.begin(TaskStateStub())
+    state.open()
+    state.load([("a",)])
+    value = [(1, {2}), bytearray(b"x")]
+    state.multi_put([("a",)], [value])
+    value.append(3)  # type: ignore[arg-type]
+    state.keep()
+    for _ in range(2):
+        found = state.get(("a",))
+        assert found == [[1, [2]], b"x"]
+        found.append(4)
+    with pytest.raises(TypeError, match="'a' cannot be stored"):
+        state.multi_put([("a",)], [object()])
+
+
+class TaskStateStub:
+    """A task's own state without anything in it."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return default
+
+    def range(self, start: str, end: str) -> list[tuple[str, Any]]:
+        return []

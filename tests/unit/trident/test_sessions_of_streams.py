@@ -11,7 +11,7 @@ from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Fields, Topology
 from kstorm.trident import Count as CountOf
 from kstorm.trident import First, Sessions, Sum, TridentTopology
-from kstorm.trident.making import aggregating
+from kstorm.trident.step_factories import aggregate_step
 from kstorm.trident.windows import window_bolt
 from kstorm.windows import Duration
 from tests.unit.windows.test_sessions import CLOSING, GAP, INPUT, by_definition, judged
@@ -51,7 +51,7 @@ def test_a_stream_keeps_a_value_of_a_session_and_no_tuple(
 ) -> None:
     """However many there are."""
     window = Sessions(Duration(10)).with_timestamp_field("at")
-    _, step = aggregating(
+    _, step = aggregate_step(
         aggregator, Fields("user"), Fields("n"), Fields("x"), Fields("user", "n", "at")
     )
     tester = BoltTester(window_bolt(window, step, Fields("user", "x")), "user", "n", "at")
@@ -77,7 +77,7 @@ def test_other_aggregators_have_the_tuples_of_each_session_of_each_group() -> No
             return tuple[0]
 
     window = Sessions(Duration(10)).with_timestamp_field("at")
-    _, step = aggregating(
+    _, step = aggregate_step(
         Last(), Fields("user"), Fields("n"), Fields("x"), Fields("user", "n", "at")
     )
     tester = BoltTester(window_bolt(window, step, Fields("user", "x")), "user", "n", "at")

@@ -10,6 +10,7 @@ import pytest
 from kstorm.testing import FeederSpout, LocalCluster, complete_topology, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Config, Fields, Topology
+from kstorm.topology.keys import key_text
 from kstorm.trident import (
     Average,
     CombinerAggregator,
@@ -28,7 +29,6 @@ from kstorm.trident import (
     TridentTuple,
     kstorm_state,
 )
-from kstorm.trident.state import text_of
 from tests.unit.trident.streams import Split, came_out
 
 TEXT = [
@@ -240,8 +240,8 @@ def test_a_query_sees_results_and_not_what_is_kept() -> None:
     ],
 )
 def test_keys_that_differ_are_stored_apart(keys: tuple[list[Any], list[Any]]) -> None:
-    assert text_of(keys[0]) != text_of(keys[1])
-    assert text_of(["the"]) == "the"
+    assert key_text(keys[0]) != key_text(keys[1])
+    assert key_text(["the"]) == "the"
 
 
 def test_several_can_be_read_and_changed_at_once() -> None:

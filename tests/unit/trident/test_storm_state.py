@@ -27,7 +27,7 @@ from kstorm.trident import (
     TupleCollectionGet,
     kstorm_state,
 )
-from kstorm.trident.state import ShownMap
+from kstorm.trident.state import ResultMap
 from tests.unit.trident.streams import Split, feed
 from tests.unit.trident.test_outside import Memory
 from tests.unit.trident.test_outside import State as OwnState
@@ -235,7 +235,7 @@ def test_database_state_cannot_list_its_keys() -> None:
     with pytest.raises(
         StorageError, match="a state in a database does not list"
     ):  # for queries of one's own
-        ShownMap(OpaqueMap(Memory()).map("count/0"), str).get_tuples()
+        ResultMap(OpaqueMap(Memory()).map("count/0"), str).get_tuples()
     with pytest.raises(
         TopologyError,
         match=r"test_storm_state.py:\d+: .*TupleCollectionGet cannot query a state in a database",

@@ -16,9 +16,9 @@ from kstorm.testing import BoltTester, FeederSpout, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Fields, Topology
 from kstorm.trident import Sum, TridentTopology, Window
-from kstorm.trident.making import aggregating
+from kstorm.trident.step_factories import aggregate_step
 from kstorm.trident.windows import CombiningBolt, window_bolt
-from kstorm.windows import Count, Duration, chains, executor, panes
+from kstorm.windows import Count, Duration, executor, pane_aggregates, panes
 
 FIELDS = Fields("key", "n", "at")
 
@@ -27,7 +27,7 @@ def sums(window: Window) -> Any:
     """The bolt that adds up `n` by `key`."""
     return window_bolt(
         window,
-        aggregating(Sum(), Fields("key"), Fields("n"), Fields("sum"), FIELDS)[1],
+        aggregate_step(Sum(), Fields("key"), Fields("n"), Fields("sum"), FIELDS)[1],
         Fields("key", "sum"),
     )
 
@@ -77,8 +77,8 @@ def test_sums_are_what_they_are_by_definition(
     """Of all that was not late, each window once, whatever length and slide have in common; read by panes or by chains; whole or
     key by key."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(chains, "MANY", many)
-        patched.setattr(chains, "LINK", 2)
+        patched.setattr(pane_aggregates, "MANY", many)
+        patched.setattr(pane_aggregates, "LINK", 2)
         patched.setattr(executor, "AT_ONCE", at_once)
         patched.setattr(panes, "PIECE", at_once)
         check_by_definition(rounds, length, slide, lag)
@@ -139,7 +139,7 @@ class Failing:
         return one + other
 
 
-@pytest.mark.parametrize("kind", [panes.PaneManager, chains.ChainManager])
+@pytest.mark.parametrize("kind", [panes.PaneManager, pane_aggregates.PaneAggregateManager])
 @given(
     st.lists(
         st.lists(
@@ -164,7 +164,7 @@ def test_a_window_that_raises_or_stops_goes_on(
     amid a window, the next call gives the rest. Here a part is two keys."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(panes, "PIECE", 2)
-        patched.setattr(chains, "LINK", 2)
+        patched.setattr(pane_aggregates, "LINK", 2)
         run = Run(kind, length, slide, failures, stops)
         given: list[tuple[str, int, int]] = []
         for number, tuples in enumerate(rounds):
@@ -261,7 +261,7 @@ def build() -> Topology:
 @pytest.mark.parametrize("many", [0, 1000])
 def test_sums_are_exact_whatever_dies(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is late here, as the lag is longer than all. Read pane by pane or by chains."""
-    monkeypatch.setattr(chains, "MANY", many)
+    monkeypatch.setattr(pane_aggregates, "MANY", many)
     expected = Counter(
         (key, total)
         for key, total in by_definition([tuple(row) for row in INPUT], 20, 10, 900)  # type: ignore[misc]
@@ -281,7 +281,7 @@ def test_sums_are_exact_whatever_dies(many: int, monkeypatch: pytest.MonkeyPatch
 def test_a_look_at_long_windows_changes_little_and_reads_little() -> None:
     """Whatever look it is: the keys do not turn their chains all at once, and no window is read whole."""
     tester = BoltTester(sums(Window(Duration(200), Duration(1)).with_timestamp_field("at")), FIELDS)
-    assert type(tester._runs._manager) is chains.ChainManager  # type: ignore[union-attr]
+    assert type(tester._runs._manager) is pane_aggregates.PaneAggregateManager  # type: ignore[union-attr]
     put, get = tester._state.put, tester._state.get
     touched = 0
 

@@ -9,7 +9,7 @@ import pytest
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.letters.selection import CurrentLetters, NumberedLetter
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm_ui import action_forms, available_actions, letter_selection, operator_actions
 from kstorm_ui.background_actions import MOST_KEPT, BackgroundAction, BackgroundActions
 from kstorm_ui.collector import Collector

@@ -78,7 +78,7 @@ def test_process_that_waits_for_kafka_has_no_lag(monkeypatch: pytest.MonkeyPatch
             asked.append(tasks)
             return {"split": {0: 5}}
 
-    monkeypatch.setattr(serve, "Lag", Asked)
+    monkeypatch.setattr(serve, "LagReader", Asked)
     processes = [
         ProcessReport(
             "count-0",

@@ -62,7 +62,7 @@ def test_pods_are_queried_by_address_inside(
             asked.append(url)
         return {"kind": "bolt"}
 
-    monkeypatch.setattr(kubernetes, "ask", ask)
+    monkeypatch.setattr(kubernetes, "fetch_page", ask)
     stub.denied.add(("get", "pods/proxy"))
     for number, pod in enumerate(stub.pods):
         if number:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kstorm.introspection.outline import Outline, OutlineEdge
-from kstorm.runtime.service.figures import Figures
+from kstorm.runtime.service.status_counters import StatusCounters
 from kstorm_ui.counters import CounterSums, ProcessCounters
 from kstorm_ui.history import DAY, HOUR, History, HistoryPoint
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
@@ -108,14 +108,14 @@ def test_an_hour_of_samples_and_a_day_of_minutes_are_kept() -> None:
         history.add(
             float(second),
             {"count": _POINT},
-            {"count": Figures(executed=second, latency_counts=(1, 2))},
+            {"count": StatusCounters(executed=second, latency_counts=(1, 2))},
         )
     points = list(history.points("count"))
     assert points[0][0] == 99_950 - HOUR
     oldest = history.before(-1.0)
     assert oldest is not None
     assert 99_950 - DAY - 120 <= oldest[0] <= 99_950 - DAY
-    assert oldest[1]["count"] == Figures(executed=int(oldest[0]), latency_counts=(1, 2))
+    assert oldest[1]["count"] == StatusCounters(executed=int(oldest[0]), latency_counts=(1, 2))
 
 
 @pytest.mark.parametrize(

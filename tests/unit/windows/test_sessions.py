@@ -15,7 +15,7 @@ from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder
 from kstorm.topology.context import CLOCK
 from kstorm.trident import Sessions, Sum, Window
-from kstorm.trident.making import aggregating
+from kstorm.trident.step_factories import aggregate_step
 from kstorm.trident.windows import CombiningBolt, window_bolt
 from kstorm.windows import Duration, TupleWindow, WindowedBolt, executor, panes
 
@@ -262,7 +262,7 @@ def test_sessions_match_their_definition(
     bolt = visits(gap)
     run = Run(bolt.with_lag(Duration(lag)) if lag else bolt)
     window = Sessions(Duration(gap)).with_timestamp_field("at")
-    _, step = aggregating(
+    _, step = aggregate_step(
         Sum(), Fields("user"), Fields("n"), Fields("sum"), Fields("user", "n", "at")
     )
     sums = window_bolt(
@@ -389,7 +389,7 @@ def test_a_window_of_very_many_sums_is_shown_a_part_at_a_time(
     """What comes meanwhile, by a clock that has gone back, is of the next window."""
     monkeypatch.setattr(executor, "AT_ONCE", at_once)
     monkeypatch.setattr(panes, "PIECE", piece)
-    _, step = aggregating(
+    _, step = aggregate_step(
         Sum(), Fields("user"), Fields("n"), Fields("sum"), Fields("user", "n", "at")
     )
     now = 1.0

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.errors import ConfigError, TopologyError
-from kstorm.testing import BoltTester
-from kstorm.topology import OutputFieldsDeclarer
+from kstorm.testing import BoltTester, FeederSpout, LocalCluster
+from kstorm.topology import Config, KeyValueState, OutputFieldsDeclarer, TopologyBuilder
+from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 from kstorm.windows import (
     LATE_TUPLE,
     Count,
@@ -399,3 +400,52 @@ def test_event_time_windows_match_their_definition(
     assert shown == {
         end: all for end, all in by_definition(kept, length, slide, watermark).items() if all
     }
+
+
+class Hooked(Totals):
+    """Notes its hooks, and writes in `pre_prepare`."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Hooked":
+        return self
+
+    def init_state(self, state: KeyValueState) -> None:
+        self.steps.append("init_state")
+        super().init_state(state)
+
+    async def pre_prepare(self, checkpoint_id: int) -> None:
+        self.steps.append(f"pre_prepare {checkpoint_id}")
+        self.state.put("prepared", checkpoint_id)
+
+    def pre_commit(self, checkpoint_id: int) -> None:
+        self.steps.append(f"pre_commit {checkpoint_id} of {self.state.get('prepared')}")
+
+    def pre_rollback(self) -> None:
+        self.steps.append("pre_rollback")
+
+
+@pytest.mark.parametrize("guarantee", [AT_LEAST_ONCE, EXACTLY_ONCE])
+def test_stateful_windowed_bolt_has_a_part_in_its_checkpoints(guarantee: str) -> None:
+    bolt, feeder = Hooked(), FeederSpout("n")
+    builder = TopologyBuilder("t", Config(topology_processing_guarantee=guarantee))
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("totals", bolt.with_tumbling_window(Count(2))).shuffle_grouping("numbers")
+    with LocalCluster(builder.build()) as cluster:
+        feeder.feed([1], 0)
+        cluster.run_until_idle()
+        cluster.checkpoint("totals")
+        # A checkpoint may have come before the tuple.
+        assert bolt.steps[0] == "init_state"
+        prepared = [step.split()[1] for step in bolt.steps if step.startswith("pre_prepare")]
+        committed = [step for step in bolt.steps if step.startswith("pre_commit")]
+        assert committed == [f"pre_commit {number} of {number}" for number in prepared]
+        assert "pre_rollback" not in bolt.steps
+        bolt.steps.clear()
+        cluster.crash("totals")
+        cluster.run_until_idle()
+        feeder.feed([2], 1)
+        cluster.run_until_idle()
+        assert bolt.steps[:2] == ["pre_rollback", "init_state"]
+        assert cluster.emitted("totals") == [[3]]

@@ -1,10 +1,10 @@
 """Run acker tasks: `python -m kstorm_acker` with KSTORM_TOPOLOGY set."""
 
 from kstorm.errors import ConfigError
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.acker import AckerDriver
-from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.run import run
-from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 
 

@@ -1,9 +1,9 @@
 """Run a bolt's tasks: `python -m kstorm_bolt` with KSTORM_TOPOLOGY and KSTORM_COMPONENT set."""
 
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.bolt import BoltDriver
-from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.run import run
-from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 
 

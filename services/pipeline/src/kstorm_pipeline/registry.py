@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -174,7 +173,9 @@ class _NoAnswerError(Exception):
 
 def without_login(url: str) -> str:
     """Return an address without user and password."""
-    return re.sub("[^/]*@", "", url.strip())
+    # A password may contain an unescaped "/" or "@".
+    scheme, separator, rest = url.strip().rpartition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
 def _object(data: bytes, status: str) -> Any:

@@ -1,8 +1,8 @@
 """Run a spout's tasks: `python -m kstorm_spout` with KSTORM_TOPOLOGY and KSTORM_COMPONENT set."""
 
-from kstorm.runtime.service.log import Logger
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.run import run
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.spout import SpoutDriver
 from kstorm.topology import Topology
 

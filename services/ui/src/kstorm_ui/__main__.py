@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kstorm.errors import KstormError
 from kstorm.printable import printable
-from kstorm.runtime.running import find, runs
+from kstorm.runtime.run_files import find, runs_folder
 from kstorm_ui.serve import serve
 from kstorm_ui.settings import UiSettings, from_environment
 
@@ -57,9 +57,9 @@ def _settings(found: UiSettings) -> UiSettings:
         settings.runs is None
         and settings.namespace is None
         and settings.context is None
-        and any(find(runs()))
+        and any(find(runs_folder()))
     ):
-        return replace(settings, runs=runs())
+        return replace(settings, runs=runs_folder())
     return settings
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
-from kstorm.runtime.service.figures import Figures, life_of
+from kstorm.runtime.service.status_counters import StatusCounters, run_key
 
 K = TypeVar("K")
 N = TypeVar("N", int, float)
@@ -23,7 +23,7 @@ Edge = tuple[str, str]
 class CounterSums:
     """Counters of one process, or of several. `figures.pending` is a gauge, not a counter."""
 
-    figures: Figures = field(default_factory=Figures)
+    figures: StatusCounters = field(default_factory=StatusCounters)
     edges: Mapping[Edge, int] | None = None
     """Tuples sent by stream and target. None for services that do not report it."""
     busy: float | None = None
@@ -42,7 +42,7 @@ class CounterSums:
             str(cause): float(seconds) for cause, seconds in (status.get("waits") or {}).items()
         }
         return cls(
-            Figures.of(status),
+            StatusCounters.of(status),
             edges if "edges" in status else None,
             None if busy is None else float(busy),
             waits,
@@ -101,7 +101,7 @@ class ProcessCounters:
         if status is None:
             self._present = self._present.ended()
             return
-        life = life_of(status)
+        life = run_key(status)
         if life != self._life:
             self._past, self._life = self._past + self._present.ended(), life
             self.starts += 1

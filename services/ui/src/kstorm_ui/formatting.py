@@ -7,7 +7,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from kstorm.printable import printable
-from kstorm.runtime.service.figures import format_age, format_error, format_seconds
+from kstorm.runtime.service.status_counters import format_age, format_error, format_seconds
 
 NOTHING: Final = "–"
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from kstorm.runtime.service.figures import Figures
+from kstorm.runtime.service.status_counters import StatusCounters
 
 SAMPLE_SECS: Final = 2.0
 HOUR: Final = 3600.0
@@ -41,7 +41,7 @@ class History:
         self._minutes: deque[tuple[float, Mapping[str, array[int]]]] = deque()
 
     def add(
-        self, now: float, points: Mapping[str, HistoryPoint], totals: Mapping[str, Figures]
+        self, now: float, points: Mapping[str, HistoryPoint], totals: Mapping[str, StatusCounters]
     ) -> None:
         """Add a sample. `totals` are counted from the start."""
         self._points.append((now, points))
@@ -60,7 +60,7 @@ class History:
             if component in points:
                 yield at, points[component]
 
-    def before(self, at: float) -> tuple[float, Mapping[str, Figures]] | None:
+    def before(self, at: float) -> tuple[float, Mapping[str, StatusCounters]] | None:
         """Return the newest totals at least as old as `at`, otherwise the oldest, or None if there
         are none."""
         chosen = None
@@ -73,10 +73,10 @@ class History:
         return chosen[0], {component: _unpack(row) for component, row in chosen[1].items()}
 
 
-def _pack(figures: Figures) -> "array[int]":
+def _pack(figures: StatusCounters) -> "array[int]":
     return array("q", [*(getattr(figures, name) for name in _PLAIN), *figures.latency_counts])
 
 
-def _unpack(row: "array[int]") -> Figures:
+def _unpack(row: "array[int]") -> StatusCounters:
     plain = dict(zip(_PLAIN, row[: len(_PLAIN)], strict=True))
-    return Figures(**plain, latency_counts=tuple(row[len(_PLAIN) :]))
+    return StatusCounters(**plain, latency_counts=tuple(row[len(_PLAIN) :]))

@@ -8,7 +8,7 @@ import msgspec
 from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.letters.reading import read_letters
 from kstorm.operations.letters.selection import NumberedLetter
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm_ui.redaction import LetterFilter
 from kstorm_ui.sources.letters import letters_of
 

@@ -29,8 +29,8 @@ from kstorm.operations.letters.replaying import (
     why_not_editable,
 )
 from kstorm.operations.letters.selection import NumberedLetter
-from kstorm.runtime.kafka.one_partition import bounds, follow_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import bounds, follow_topic
 from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 from kstorm.topology.names import NamesOf
 from kstorm_ui.background_actions import Act, BackgroundAction

@@ -13,7 +13,7 @@ from kstorm.operations.letters.reading import read_one
 from kstorm.operations.letters.replaying import replayable
 from kstorm.operations.letters.selection import NumberedLetter
 from kstorm.printable import printable
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm_ui.action_forms import runs_by_pod
 from kstorm_ui.letter_selection import SelectedLetters, selected_by
 from kstorm_ui.operator_actions import why_no_edit
@@ -53,13 +53,26 @@ async def preview(
             raise ConfigError(no_outline(state.name))
         ask = partial(_edited, outline=state.outline, meant=meant)
     else:
-        ask = partial(_replayed if verb == "replay" else _discarded, meant=meant)
+        once = state.outline is not None and state.outline.exactly_once
+        ask = (
+            partial(_replayed, meant=meant, exactly_once=once)
+            if verb == "replay"
+            else partial(_discarded, meant=meant)
+        )
     found, problem = await site.ask_kafka((verb, meant), state, ask)
     return Preview(problem=problem) if found is None else found
 
 
-def _replayed(settings: Settings, topology: str, meant: SelectedLetters) -> Preview:
-    letters, others = replayable(settings, topology, meant.letters(settings, topology), force=False)
+def _replayed(
+    settings: Settings, topology: str, meant: SelectedLetters, *, exactly_once: bool
+) -> Preview:
+    letters, others = replayable(
+        settings,
+        topology,
+        meant.letters(settings, topology),
+        force=False,
+        exactly_once=exactly_once,
+    )
     if not letters:
         raise ControlError(f"None of these dead letters can be replayed: {'; '.join(others)}")
     return _of(meant, letters, others)

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kstorm.errors import ConfigError
 from kstorm.operations.events.operator_identity import operator
-from kstorm.runtime.own_machine import is_own
+from kstorm.runtime.base.loopback import is_loopback
 from kstorm_ui.forms import fields_of
 
 COOKIE: Final = "kstorm_ui"
@@ -76,7 +76,7 @@ class Guard:
                     if looks
                     else PlainTextResponse("log in, or send Authorization: Bearer TOKEN\n", 401)
                 )
-        elif not is_own(_host(headers)):
+        elif not is_loopback(_host(headers)):
             # Otherwise any website could read this one, by a host name of its own that resolves to
             # this machine.
             return PlainTextResponse(

@@ -11,8 +11,8 @@ import uvicorn
 
 from kstorm.errors import ConfigError, KstormError
 from kstorm.operations.kubernetes.cluster import open_cluster
-from kstorm.runtime.kafka.lag import Lag, Lags
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.lag import LagReader, Lags
 from kstorm_ui.app import make_app
 from kstorm_ui.collector import Collector
 from kstorm_ui.settings import UiSettings, settings_of
@@ -111,7 +111,7 @@ class LagOfAll:
     """
 
     def __init__(self) -> None:
-        self._clients: dict[str, Lag] = {}
+        self._clients: dict[str, LagReader] = {}
         self._silent: dict[str, float] = {}
         self._tasks: dict[str, dict[str, int]] = {}
 
@@ -144,7 +144,7 @@ class LagOfAll:
             self._silent[settings.bootstrap_servers] = monotonic()
         return found
 
-    def _client(self, settings: Settings) -> Lag:
+    def _client(self, settings: Settings) -> LagReader:
         if settings.bootstrap_servers not in self._clients:
-            self._clients[settings.bootstrap_servers] = Lag(settings)
+            self._clients[settings.bootstrap_servers] = LagReader(settings)
         return self._clients[settings.bootstrap_servers]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from kstorm.errors import ConfigError
-from kstorm.runtime.own_machine import is_own
-from kstorm.runtime.service.settings import Settings, with_or_without_topology
+from kstorm.runtime.base.loopback import is_loopback
+from kstorm.runtime.base.settings import Settings, with_or_without_topology
 
 DEFAULT_PORT: Final = 8480
 ACTIONS: Final = ("activate", "deactivate", "drain", "scale", "replay", "edit", "discard")
@@ -53,7 +53,7 @@ class UiSettings:
     @property
     def shows_logs(self) -> bool:
         """True if logs are shown."""
-        return self.runs is not None and is_own(self.host) if self.logs is None else self.logs
+        return self.runs is not None and is_loopback(self.host) if self.logs is None else self.logs
 
     def token(self) -> str:
         """Return the token, or "" if none is required. Raises `ConfigError` if the file has no
@@ -102,7 +102,7 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> UiSettings:
             "KSTORM_UI_ACTIONS has edit, whose form shows a message's value: "
             "set KSTORM_UI_SHOW_VALUES=true, or leave edit out"
         )
-    if not is_own(settings.host) and not settings.token_file and not settings.user_header:
+    if not is_loopback(settings.host) and not settings.token_file and not settings.user_header:
         raise ConfigError(
             f"KSTORM_UI_HOST is {settings.host!r}, so other machines can reach the web UI: "
             "set KSTORM_UI_TOKEN_FILE or KSTORM_UI_USER_HEADER"

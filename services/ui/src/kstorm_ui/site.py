@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from kstorm.printable import printable
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm_ui import available_actions, formatting, redaction, view_data
 from kstorm_ui.background_actions import BackgroundActions
 from kstorm_ui.collector import Collector

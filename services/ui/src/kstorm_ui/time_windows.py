@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from kstorm.runtime.service.figures import Figures, format_age
+from kstorm.runtime.service.status_counters import StatusCounters, format_age
 from kstorm_ui.topology_memory import TopologyMemory
 
 ALL: Final = "all"
@@ -23,7 +23,7 @@ class TimeWindow(msgspec.Struct, frozen=True):
     """Counts in a window, by component."""
 
     key: str
-    figures: Mapping[str, Figures]
+    figures: Mapping[str, StatusCounters]
     says: str
     """Description of the time that it covers."""
 
@@ -56,6 +56,6 @@ def window(memory: TopologyMemory, key: str, now: float) -> TimeWindow:
     )
 
 
-def _now_pending(figures: Figures, total: Figures) -> Figures:
+def _now_pending(figures: StatusCounters, total: StatusCounters) -> StatusCounters:
     """Use the current value of "pending", which is a gauge, not a counter."""
-    return figures + Figures(pending=total.pending - figures.pending)
+    return figures + StatusCounters(pending=total.pending - figures.pending)

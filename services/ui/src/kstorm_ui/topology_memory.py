@@ -9,7 +9,7 @@ import msgspec
 
 from kstorm.operations.status.bottlenecks import Bottleneck
 from kstorm.runtime.kafka.lag import Lags
-from kstorm.runtime.service.figures import Figures, last_error
+from kstorm.runtime.service.status_counters import StatusCounters, last_error
 from kstorm_ui.counters import CounterSums, ProcessCounters
 from kstorm_ui.edges import edges_of
 from kstorm_ui.history import History, HistoryPoint
@@ -37,7 +37,7 @@ class TopologyMemory:
     def __init__(self, now: float) -> None:
         self.history = History()
         self.state: TopologyState
-        self.totals: Mapping[str, Figures] = {}
+        self.totals: Mapping[str, StatusCounters] = {}
         """Totals by component."""
         self._first = now
         self._lives: dict[tuple[str, str], ProcessCounters] = {}
@@ -320,7 +320,7 @@ def _told_of_tasks(pages: Sequence[Mapping[str, Any]]) -> Mapping[int, Mapping[s
 
 
 def _point(state: ComponentState, recent: CounterSums) -> HistoryPoint:
-    figures: Figures = recent.figures
+    figures: StatusCounters = recent.figures
     return HistoryPoint(
         emitted=state.emit_rate,
         executed=state.execute_rate,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from kstorm.operations.status.bottlenecks import Bottleneck, describe
-from kstorm.runtime.service.figures import Figures
+from kstorm.runtime.service.status_counters import StatusCounters
 from kstorm_ui import formatting
 from kstorm_ui.history import HistoryPoint
 from kstorm_ui.time_windows import TimeWindow
@@ -69,10 +69,13 @@ class ComponentRow(msgspec.Struct, frozen=True):
 
 def rows(state: TopologyState, window: TimeWindow) -> list[ComponentRow]:
     """Return one row per component, with its counts in the window."""
-    return [_row(each, window.figures.get(each.component, Figures())) for each in state.components]
+    return [
+        _row(each, window.figures.get(each.component, StatusCounters()))
+        for each in state.components
+    ]
 
 
-def _row(state: ComponentState, figures: Figures) -> ComponentRow:
+def _row(state: ComponentState, figures: StatusCounters) -> ComponentRow:
     now = {name: getattr(state, name) for name in ComponentRow.__struct_fields__}
     counted = {name: getattr(figures, name) for name in ("emitted", "executed", "acked", "failed")}
     return ComponentRow(

@@ -29,7 +29,7 @@ from kstorm.cli.values import values
 from kstorm.cli.why import why
 from kstorm.errors import KstormError, OverdueError
 from kstorm.operations.kubernetes.pod_command import OVERDUE, CommandInterruptedError
-from kstorm.runtime.terminal import guarded
+from kstorm.runtime.base.terminal import guarded
 
 _INTERRUPTED: Final = 130
 _OPERATIONS: Final = logging.getLogger("kstorm.operations")

@@ -22,7 +22,7 @@ from kstorm.operations.control import activation
 from kstorm.operations.control.activation import timeout_option
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
-from kstorm.runtime.service.settings import with_or_without_topology
+from kstorm.runtime.base.settings import with_or_without_topology
 from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 
 ZooKeeper = Annotated[

@@ -31,7 +31,7 @@ from kstorm.operations.status.sampling import (
     sample_twice,
 )
 from kstorm.printable import printable
-from kstorm.runtime.running import find, runs
+from kstorm.runtime.run_files import find, runs_folder
 
 
 def causes(
@@ -89,12 +89,14 @@ def _watched(
             "--bootstrap, --namespace and --context are for one on Kubernetes: give one or the "
             "other"
         )
-    if from_runs is not None or (not far and any(each.name == name for each in find(runs()))):
-        return LocalSampler(from_runs or runs(), name)
+    if from_runs is not None or (
+        not far and any(each.name == name for each in find(runs_folder()))
+    ):
+        return LocalSampler(from_runs or runs_folder(), name)
     if not far and not is_named():
-        there = ", ".join(sorted(each.name for each in find(runs()))) or "none"
+        there = ", ".join(sorted(each.name for each in find(runs_folder()))) or "none"
         raise ControlError(
-            f"no topology {name!r} runs from {runs()} (running there: {there}), and there is no "
+            f"no topology {name!r} runs from {runs_folder()} (running there: {there}), and there is no "
             "kubeconfig: give the folder of its run with --runs, or --context"
         )
     here = bootstrap is not None or BOOTSTRAP in os.environ

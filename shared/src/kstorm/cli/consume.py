@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kstorm.cli.kafka_options import Bootstrap, Topic, num_partitions, settings_for
 from kstorm.errors import BrokerError
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 
 _ASK_SECS: Final = 20.0
 _BATCH: Final = 500

@@ -37,6 +37,7 @@ from kstorm.cli.topology_options import (
     code_if_available,
     code_of,
     in_pod,
+    is_exactly_once,
     run_remotely,
 )
 from kstorm.core.dead_letters import DeadLetter
@@ -44,7 +45,11 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.formatting import counted
-from kstorm.operations.letters.copying import ReplayMode, copy_recorded, select_copies
+from kstorm.operations.letters.copying import (
+    ReplayMode,
+    copy_recorded,
+    select_copies,
+)
 from kstorm.operations.letters.discarding import check_discardable, discard_all, when_deleted
 from kstorm.operations.letters.reading import (
     MOST_NUMBERS,
@@ -69,8 +74,8 @@ from kstorm.operations.letters.selection import (
 )
 from kstorm.operations.letters.timeout_reason import check_timed_out, timeout_reason
 from kstorm.printable import printable
-from kstorm.runtime.kafka.one_partition import follow_topic
-from kstorm.runtime.terminal import Screen
+from kstorm.runtime.base.terminal import Screen
+from kstorm.runtime.kafka.single_partition_topic import follow_topic
 from kstorm.topology.names import NamesOf
 
 app = typer.Typer(help="Read, replay and discard a topology's dead letters.", no_args_is_help=True)
@@ -305,7 +310,15 @@ def replay(
         else None
     )
     letters, others = (
-        copies[:2] if copies else replayable(options.settings, options.name, selected, force=force)
+        copies[:2]
+        if copies
+        else replayable(
+            options.settings,
+            options.name,
+            selected,
+            force=force,
+            exactly_once=is_exactly_once(options),
+        )
     )
     for why, count in others.items():
         print(f"kstorm: {count:,} not replayed: {why}", file=sys.stderr)

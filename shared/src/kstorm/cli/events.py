@@ -16,8 +16,8 @@ from kstorm.cli.time_options import parse_since, shown_time
 from kstorm.cli.topology_options import TopologyOptions, in_pod
 from kstorm.operations.events.audit_log import record_event
 from kstorm.printable import printable
+from kstorm.runtime.base.terminal import Screen
 from kstorm.runtime.kafka.event_log import read_events
-from kstorm.runtime.terminal import Screen
 
 Since = Annotated[
     str | None,

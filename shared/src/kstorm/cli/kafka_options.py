@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from kstorm.errors import BrokerError
+from kstorm.runtime.base.settings import Settings, with_or_without_topology
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import Settings, with_or_without_topology
 
 Topic = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)

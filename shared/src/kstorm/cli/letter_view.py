@@ -8,7 +8,7 @@ from rich.table import Table
 
 from kstorm.cli.time_options import shown_time
 from kstorm.core.dead_letters import TIMED_OUT, DeadLetter
-from kstorm.operations.letters.reading import error_text, place_of
+from kstorm.operations.letters.reading import error_text, now_ms, place_of
 from kstorm.operations.letters.selection import (
     LetterGroup,
     NumberedLetter,
@@ -118,6 +118,12 @@ def fields_of(one: NumberedLetter) -> Iterator[tuple[str, str]]:
     yield "attempts", str(letter.attempts or "–")
     yield "replays", str(letter.replays or "")
     yield "roots", ", ".join(letter.roots)
+    if letter.roots:
+        hours = max(1, -(-(now_ms() - letter.at) // 3_600_000)) if letter.at else 24
+        yield (
+            "descends",
+            f"from the message that `kstorm trace --root {letter.roots[0]} --since {hours + 1}h` shows",
+        )
     for told in letter.waiting_on.split("\n") if letter.waiting_on else _hint(letter):
         yield "waited for", told
     yield "code", letter.version

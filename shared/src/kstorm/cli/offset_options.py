@@ -14,7 +14,7 @@ from kstorm.errors import ConfigError
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
-from kstorm.runtime.service.settings import Settings, load_topology, with_or_without_topology
+from kstorm.runtime.base.settings import Settings, load_topology, with_or_without_topology
 
 
 @dataclass(frozen=True, slots=True)

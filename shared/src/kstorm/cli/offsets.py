@@ -29,7 +29,7 @@ from kstorm.operations.offsets.offset_audit import note_moves
 from kstorm.operations.offsets.source_log import PartitionLog, SourceLog, open_log
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
 from kstorm.operations.offsets.targets import Target, parse_pair, parse_target
-from kstorm.runtime.terminal import Screen
+from kstorm.runtime.base.terminal import Screen
 from kstorm.runtime.zookeeper.nodes import OffsetNode, OffsetNodes, open_nodes
 
 app = typer.Typer(

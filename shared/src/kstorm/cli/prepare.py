@@ -13,11 +13,11 @@ from kstorm.errors import BrokerError, ConfigError, InUseError
 from kstorm.operations.control.deployment_shape import DeploymentShape, parse_shape, shape_of
 from kstorm.operations.status.endpoint_checks import check_endpoints, endpoint_faults
 from kstorm.references import is_file
-from kstorm.runtime.kafka.end_topics import make_ends
-from kstorm.runtime.kafka.releases import check_alone
+from kstorm.runtime.base.settings import Settings, from_environment
+from kstorm.runtime.kafka.own_topics import create_own_topics
+from kstorm.runtime.kafka.release_check import check_single_release
 from kstorm.runtime.kafka.topics import ensure_topics
-from kstorm.runtime.kafka.transactions import TransactionalIdError, check_transactions
-from kstorm.runtime.service.settings import Settings, from_environment
+from kstorm.runtime.kafka.transactional_producer import TransactionalIdError, check_transactions
 from kstorm.topology import Topology
 
 _PAUSE_SECS: Final = 1.0
@@ -66,7 +66,7 @@ def prepare(
     # A user who creates topics with --ends may create other ones later.
     tolerant = allow_missing_ends or bool(ends)
     _when_kafka_answers(topology, settings, wait, tolerant=tolerant)
-    for topic in make_ends(topology, settings, ends) if ends else ():
+    for topic in create_own_topics(topology, settings, ends) if ends else ():
         print(f"created {topic} with {ends} partitions")
     if tolerant:
         _tell_ends(topology, settings)
@@ -109,7 +109,7 @@ def _when_kafka_answers(
 
 def _check_alone(topology: Topology, settings: Settings) -> None:
     try:
-        check_alone(topology, settings)
+        check_single_release(topology, settings)
     except BrokerError as error:
         print(f"not checked whether another release is running: {error}", flush=True)
 

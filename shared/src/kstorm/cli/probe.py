@@ -22,7 +22,7 @@ from kstorm.cli.tree_follow import watch_tree
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.operations.status.task_assignment import await_assignment
 from kstorm.operations.trees.facts import MessageId as SourceMessage
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 
 _MARKER: Final = "{marker}"
 _POLL_SECS: Final = 0.2

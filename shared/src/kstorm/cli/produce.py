@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from kstorm.cli.kafka_options import Bootstrap, Topic, num_partitions, settings_for
 from kstorm.errors import BrokerError
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 
 _FLUSH_SECS: Final = 30.0
 _MOST_WAITING: Final = 10_000

@@ -23,8 +23,8 @@ from kstorm.introspection.state_query import StateEntry
 from kstorm.operations.formatting import utc_clock
 from kstorm.operations.state.state_client import StateClient
 from kstorm.printable import printable
-from kstorm.runtime.service.settings import with_or_without_topology
-from kstorm.runtime.terminal import Screen
+from kstorm.runtime.base.settings import with_or_without_topology
+from kstorm.runtime.base.terminal import Screen
 
 app = typer.Typer(help="Read the state of a running topology's bolts.", no_args_is_help=True)
 

@@ -25,8 +25,8 @@ from kstorm.operations.kubernetes.component_status import ComponentStatus, compo
 from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.operations.kubernetes.workloads import Workload
 from kstorm.printable import printable
-from kstorm.runtime.service.figures import format_error, format_seconds
-from kstorm.runtime.terminal import Screen
+from kstorm.runtime.base.terminal import Screen
+from kstorm.runtime.service.status_counters import format_error, format_seconds
 
 app = typer.Typer(
     help="List and inspect the topologies on a Kubernetes cluster.", no_args_is_help=True

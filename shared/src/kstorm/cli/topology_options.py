@@ -19,7 +19,7 @@ from kstorm.operations.kubernetes.cluster import is_named, open_cluster
 from kstorm.operations.kubernetes.pod_command import PodCommand
 from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.references import is_code
-from kstorm.runtime.service.settings import Settings, load_topology
+from kstorm.runtime.base.settings import Settings, load_topology
 from kstorm.topology import Topology
 
 _CODE: Final = "KSTORM_TOPOLOGY"
@@ -165,3 +165,9 @@ def code_if_available(options: TopologyOptions, why: str) -> Topology | None:
     if not is_code(named or ""):
         return None
     return code_of(options, why)
+
+
+def is_exactly_once(options: TopologyOptions) -> bool:
+    """Return True if the code of an exactly-once topology is available."""
+    code = code_if_available(options, "its guarantee decides which letters can be replayed")
+    return code is not None and code.config.exactly_once

@@ -27,6 +27,7 @@ from kstorm.cli.trace_options import (
 from kstorm.errors import ConfigError, ControlError
 from kstorm.kafka.lineage import ROOTS
 from kstorm.operations.formatting import counted
+from kstorm.operations.traces.fact_queries import tuple_letters
 from kstorm.operations.traces.slowest_trees import slowest_trees as find_slowest
 from kstorm.operations.traces.topology_traces import TopologyTraces, parse_message
 from kstorm.operations.traces.traceparents import traceparent_of
@@ -246,12 +247,13 @@ def _printed(
     if dot:
         yield from to_dot(trees[-1])
         return
+    letters = tuple_letters(tracing.topology, tracing.log)
     drawn = [tree for tree in trees if each or _is_of_the_same_moment(tree, trees[-1])]
     for tree in trees:
         if tree not in drawn:
-            yield printable(headline(tree, tracing.topology))
+            yield printable(headline(tree, tracing.topology, letters))
     for tree in drawn:
-        yield from map(printable, draw(tree, tracing.topology, values, everything))
+        yield from map(printable, draw(tree, tracing.topology, values, everything, letters))
     if any(tree.outcome == "open" for tree in trees[-1:]) and trees[-1].origin:
         print(
             f"kstorm: `kstorm why {MessageId(*trees[-1].origin[:3])}` shows which task has it",

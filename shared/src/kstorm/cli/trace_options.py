@@ -19,8 +19,8 @@ from kstorm.operations.traces.topic_log import ReadBudget, TopicLog
 from kstorm.operations.traces.topology_traces import TopologyTraces
 from kstorm.operations.traces.tracer import Tracer
 from kstorm.references import is_code
+from kstorm.runtime.base.settings import load_topology, with_or_without_topology
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import load_topology, with_or_without_topology
 
 Coordinates = Annotated[
     str | None,

@@ -18,7 +18,7 @@ from kstorm.operations.trees.drawing import draw
 from kstorm.operations.trees.facts import MessageId
 from kstorm.operations.trees.tree import Tree
 from kstorm.printable import printable
-from kstorm.runtime.terminal import Screen
+from kstorm.runtime.base.terminal import Screen
 
 _LOOK_SECS: Final = 0.3
 _MOST_BYTES: Final = 2_000_000_000

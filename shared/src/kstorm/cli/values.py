@@ -14,10 +14,10 @@ import yaml
 from kstorm.cli.topology_files import key_of, modules_of, python_files, wiring_files
 from kstorm.errors import ConfigError
 from kstorm.flux import build, read
-from kstorm.kafka.ends import sinks_of, sources_of
+from kstorm.kafka.own_topics import own_sinks, own_sources
 from kstorm.operations.control.deployment_shape import shape_of
 from kstorm.references import is_file
-from kstorm.runtime.service.settings import load_topology
+from kstorm.runtime.base.settings import load_topology
 from kstorm.topology import Topology
 
 
@@ -96,7 +96,7 @@ def _values_of(topology: Topology) -> dict[str, Any]:
             found["components"][id]["stateful"] = True
         found["components"][id]["replicas"] = topology.components[id].parallelism
     found["ackers"] = {"tasks": shape.acker_tasks, "replicas": config.topology_acker_executors}
-    sources, sinks = sources_of(topology), sinks_of(topology)
+    sources, sinks = own_sources(topology), own_sinks(topology)
     if sources and sinks:
         found["test"] = {"source": next(iter(sources)), "sink": next(iter(sinks))}
     return found

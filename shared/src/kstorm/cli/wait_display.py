@@ -14,7 +14,7 @@ from rich.text import Text
 
 from kstorm.operations.control.activation import LOOK_SECS, Wait
 from kstorm.printable import printable
-from kstorm.runtime.terminal import Screen
+from kstorm.runtime.base.terminal import Screen
 
 _LINE_SECS: Final = 2.0
 

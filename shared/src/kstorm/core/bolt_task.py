@@ -1,17 +1,22 @@
-"""One bolt task: runs the user's `execute` and sends emits and acks through the `Outbox`."""
+"""One bolt task: runs the user's `execute` and sends emits and acks through the `Outbox`.
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+There is one loop for single tuples and one path for batches. `kstorm.core.exactly_once.task` defines what
+happens around an execution with exactly-once processing.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, ClassVar
 
 from kstorm.core.collectors import BasicCollector, BoltCollector
 from kstorm.core.columns import as_ids
-from kstorm.core.held import Held
 from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import routes
-from kstorm.core.tasks import OnError, Steps
-from kstorm.core.wire import Salvaged, TupleFrame, unpack_ids
+from kstorm.core.threads import get_ident
+from kstorm.core.unacked import UnackedTuples
+from kstorm.core.user_code import OnError, Steps
+from kstorm.core.wire import SalvagedFrame, TupleFrame, unpack_ids
 from kstorm.errors import FailedException, FrameError, ReportedFailedException
 from kstorm.topology import (
     SYSTEM_COMPONENT,
@@ -66,19 +71,28 @@ class BoltTask:
         self.executed = 0
         self.pause_every = 64
         """Tuples after which the driver is offered a pause."""
-        self._on_error, self._outbox = on_error, outbox
+        self._on_error, self.outbox = on_error, outbox
         self._sources: dict[tuple[str, int, str], Source] = {}
         self._inputs = {(i.component, i.stream) for i in topology.component(component).inputs}
-        self._basic = BasicCollector(self.collector, table, component)
+        self._basic = BasicCollector(self.collector, component)
         self._execute = self._executor(bolt)
         self._execute_batch = self._batch_executor(bolt)
-        self._acks_itself = isinstance(bolt, BasicBolt)
-        self.held = Held(self.config.message_timeout_secs)
+        self._acks_itself = self.collector.basic = isinstance(bolt, BasicBolt)
+        self.held = UnackedTuples(self.config.message_timeout_secs)
         """Tuples given to a rich bolt that are neither acked nor failed."""
         self._every = self.config.topology_tick_tuple_freq_secs
         self._next_tick: float | None = None
+        self._begin: Callable[[], None] | None = None
+        """Called before each execution of a single tuple."""
+        self._end: Callable[[Tuple], bool] | None = None
+        """Called after each one that did not raise. Returns False if it failed all the same."""
 
     make_collector: ClassVar[type[BoltCollector]] = BoltCollector
+
+    @property
+    def emitters(self) -> list[BoltCollector | BasicCollector]:
+        """The objects through which the bolt emits."""
+        return [self.collector, self._basic]
 
     @property
     def unfinished(self) -> int:
@@ -91,12 +105,14 @@ class BoltTask:
         Raises `FrameError` before the first tuple if the frame is not for this bolt.
         """
         source = self._source(frame)
-        if type(frame) is Salvaged:
+        self.collector.owner = get_ident()
+        if type(frame) is SalvagedFrame:
             self._lose(frame, offset)
             if not frame.count:
                 return self._execute_tuples(())
         if frame.more or not frame.columns:
-            return self._execute_tuples(self._tuples(source, frame, offset), self._acks_itself)
+            tuples = self._tuples(source, frame, offset)
+            return self._execute_tuples(tuples, self._acks_itself)
         ids = (as_ids(frame.roots), as_ids(frame.edges)) if frame.roots else (None, None)
         batch = self._batch(source, frame.columns, ids, offset)
         return (
@@ -113,7 +129,7 @@ class BoltTask:
     ) -> TupleBatch:
         return TupleBatch(source, columns, *ids)
 
-    def _lose(self, frame: Salvaged, _offset: int) -> None:
+    def _lose(self, frame: SalvagedFrame, _offset: int) -> None:
         """Fail the tuples that do not decode. The others of their frame are executed."""
         self.executed += frame.lost
         self.collector.lose(frame.lost, frame.lost_pairs)
@@ -126,13 +142,16 @@ class BoltTask:
             )
             self._on_error(error, "receiving")
 
+    # Executions.
+
     def _execute_columns(self, batch: TupleBatch) -> Steps:
         """Execute the frame as one batch.
 
         If that raises, nothing of the batch takes effect. Its tuples are then executed one by one,
         so that only the bad ones fail.
         """
-        self.collector.stage(batch)
+        collector = self.collector
+        collector.stage(batch)
         try:
             pending = self._execute_batch(batch)  # type: ignore[misc]
             if pending is not None and pending is not NotImplemented:
@@ -146,15 +165,16 @@ class BoltTask:
                 )
             pending = NotImplemented
         self._basic.batch = None  # otherwise the batch stays in memory until the next one
-        self.collector.unstage(keep=pending is not NotImplemented)
-        if pending is NotImplemented:
+        if pending is NotImplemented or collector.batch_failed:
+            yield from self._undo_batch()
             yield from self._execute_one_by_one(batch)
             return
+        collector.end_batch()
         self.executed += len(batch)
         if self._acks_itself:
-            self.collector.ack_batch(batch)
-        elif batch.roots is not None and not batch.finished:
-            self.held.add(batch)
+            collector.ack_batch(batch)
+        else:
+            self._hold_batch(batch)
 
     def _execute_one_by_one(self, batch: TupleBatch) -> Steps:
         """Execute the tuples of a frame.
@@ -162,25 +182,12 @@ class BoltTask:
         For a basic bolt, ids are drawn and tuples acked together at the end.
         """
         if not self._acks_itself:
-            yield from self._execute_tuples(batch.tuples())
+            yield from self._execute_tuples(self._watched(batch.tuples()))
             return
         failed: list[int] = []
         yield from self._execute_tuples(batch.tuples(), failed=failed)
         self._basic.position = -1
         self.collector.finish_frame(batch, failed)
-
-    def tick_is_due(self, now: float) -> bool:
-        """Return True if `tick` has something to do. `now`: seconds of any monotonic clock."""
-        return self._every is not None and (self._next_tick is None or now >= self._next_tick)
-
-    def tick(self, now: float) -> Steps:
-        """Execute a tick tuple if one is due. The first call only starts the clock."""
-        if self._every is None or not self.tick_is_due(now):
-            return
-        due, self._next_tick = self._next_tick is not None, now + self._every
-        if due:
-            # Bolts need not ack a tick, so it is acked here.
-            yield from self._execute_tuples([Tuple((self._every,), _TICK)], acks=True)
 
     def _execute_tuples(
         self, tuples: Iterable[Tuple], acks: bool = False, failed: list[int] | None = None
@@ -191,7 +198,8 @@ class BoltTask:
         it.
         """
         basic, execute, ack = self._basic, self._execute, self.collector.ack
-        hold = None if acks or self._acks_itself else self.held.add
+        begin, end = self._begin, self._end
+        hold = None if acks or self._acks_itself else self._hold
         next_pause = self.pause_every
         for position, tuple in enumerate(tuples):
             if position >= next_pause:
@@ -200,19 +208,80 @@ class BoltTask:
             self.executed += 1
             if failed is not None:
                 basic.position = position
+            if begin is not None:
+                begin()
+            error = None
             try:
                 pending = execute(tuple)
                 if pending is not None:
                     yield pending
-            except Exception as error:  # noqa: BLE001 - user code may raise anything: the tuple fails, the task continues
-                self._failed(tuple, error)
+            except Exception as raised:  # noqa: BLE001 - user code may raise anything: the tuple fails, the task continues
+                error = raised
+            if error is not None or (end is not None and not end(tuple)):
                 if failed is not None:
                     failed.append(position)
-            else:
-                if acks:
-                    ack(tuple)
-                elif hold is not None and tuple.root and not tuple.finished:
-                    hold(tuple)
+                if forgotten := self._failed(tuple, error):
+                    yield from self._remind(forgotten)
+            elif acks:
+                ack(tuple)
+            elif hold is not None and tuple.root and not tuple.finished:
+                hold(tuple)
+
+    # The end of an execution: the policy of at-least-once processing.
+
+    def _watched(self, tuples: Iterable[Tuple]) -> Iterable[Tuple]:
+        """Return the tuples that a rich bolt is about to execute."""
+        return tuples
+
+    @property
+    def _hold(self) -> Callable[[Tuple], None] | None:
+        """Remembers a tuple that was executed and is not finished."""
+        return self.held.add
+
+    def _hold_batch(self, batch: TupleBatch) -> None:
+        """Remember a batch that was executed, unless it is finished."""
+        if batch.roots is not None and not batch.finished:
+            self.held.add(batch)
+
+    def _failed(self, tuple: Tuple, error: Exception | None) -> Sequence[Tuple]:
+        """Fail a tuple whose execution failed.
+
+        Returns other tuples that the bolt must get again, because it may have forgotten them.
+        """
+        self.collector.fail_for(tuple, error)
+        self._report(tuple, error)
+        return ()
+
+    def _undo_batch(self) -> Steps:
+        """Drop the actions of a batch that is executed tuple by tuple instead."""
+        self.collector.drop_batch()
+        yield from ()
+
+    def _remind(self, tuples: Sequence[Any]) -> Steps:
+        """Execute tuples again that the bolt may have forgotten."""
+        raise NotImplementedError
+
+    def _report(self, tuple: Tuple, error: Exception | None) -> None:
+        if error is not None and (
+            not isinstance(error, FailedException) or isinstance(error, ReportedFailedException)
+        ):
+            self._on_error(error, f"executing a tuple of {tuple.source_component!r}")
+
+    # Ticks.
+
+    def tick_is_due(self, now: float) -> bool:
+        """Return True if `tick` has something to do. `now`: seconds of any monotonic clock."""
+        return self._every is not None and (self._next_tick is None or now >= self._next_tick)
+
+    def tick(self, now: float) -> Steps:
+        """Execute a tick tuple if one is due. The first call only starts the clock."""
+        if self._every is None or not self.tick_is_due(now):
+            return
+        due, self._next_tick = self._next_tick is not None, now + self._every
+        self.collector.owner = get_ident()
+        if due:
+            # Bolts need not ack a tick, so it is acked here.
+            yield from self._execute_tuples([Tuple((self._every,), _TICK)], acks=True)
 
     def fail_held(self) -> int:
         """Fail the tuples that the bolt holds, so that they are executed elsewhere at once.
@@ -226,11 +295,6 @@ class BoltTask:
             else:
                 self.collector.fail_batch(one)
         return self.collector.failed - before
-
-    def _failed(self, tuple: Tuple, error: Exception) -> None:
-        self.collector.fail_for(tuple, error)
-        if not isinstance(error, FailedException) or isinstance(error, ReportedFailedException):
-            self._on_error(error, f"executing a tuple of {tuple.source_component!r}")
 
     def _executor(self, bolt: Bolt | BasicBolt) -> Callable[[Tuple], Awaitable[None] | None]:
         if isinstance(bolt, Bolt):

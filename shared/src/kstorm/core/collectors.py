@@ -1,27 +1,30 @@
 """The collectors of one bolt task, through which a bolt emits, acks and fails."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kstorm.core.columns import Positions, as_positions, fold_positions
 from kstorm.core.emission import Emission
+from kstorm.core.emitter import Emitter, check_columns
+from kstorm.core.failure_notes import Note, note_of
 from kstorm.core.ids import NextId, NextIds
-from kstorm.core.lanes import Lane
-from kstorm.core.notes import Note, note_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import StreamRoutes
-from kstorm.core.tasks import OnError
-from kstorm.errors import EmitError, FrameError
+from kstorm.core.threads import current_thread, get_ident
+from kstorm.core.user_code import OnError
+from kstorm.errors import EmitError, UnsendableError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
 
-Observer = Callable[[str, Iterable[Sequence[Any]]], None]
-"""Receives every emit: the stream and the values of each tuple."""
 
+class BoltCollector(Emitter):
+    """The `OutputCollector` of one task (Storm's `BoltOutputCollectorImpl`).
 
-class BoltCollector:
-    """The `OutputCollector` of one task (Storm's `BoltOutputCollectorImpl`)."""
+    Other threads may use it too. Their calls are handed over, and take effect between two
+    executions.
+    """
 
     def __init__(
         self,
@@ -34,91 +37,21 @@ class BoltCollector:
         on_error: OnError,
     ):
         """`task`: topology-wide task id."""
-        self.task = task
-        self._routes, self._outbox, self._next_id, self._next_ids = table, outbox, next_id, next_ids
-        self._component, self._on_error, self._trace = component, on_error, outbox.trace
+        super().__init__(component, table, outbox, next_id, next_ids)
+        self.task, self._on_error = task, on_error
         self._lanes = [lane for route in table.values() for lane in route.lanes]
-        self.observe: Observer | None = None
         self._staging: TupleBatch | None = None
         self._staged: list[Callable[[], None]] = []
-        self.emitted = self.acked = self.failed = 0
+        self.acked = self.failed = 0
+        self.basic = False
+        """True for a basic bolt, which uses it through a `BasicCollector`."""
 
-    def emit(
-        self,
-        values: Sequence[Any],
-        anchors: Anchors = None,
-        stream: str = DEFAULT_STREAM,
-        task: int | None = None,
-    ) -> Sequence[int]:
-        route = self._routes.get(stream)
-        if route is None or len(values) != route.fields or route.is_direct or task is not None:
-            lanes = direct_lanes(route, self._component, values, stream, task)
-        else:
-            lanes = route.choose(values)
-        self.emitted += 1
-        if self.observe is not None:
-            self.observe(stream, (values,))
-        targets: Sequence[int] = ()
-        if type(anchors) is Tuple and not anchors.more and anchors.root and not anchors.finished:
-            # The usual case, inlined for speed: one anchor, of one tree.
-            root, trace = anchors.root, self._trace
-            for lane in lanes:
-                edge = self._next_id()
-                anchors.ack_val ^= edge
-                if trace is not None and trace.picks(root):
-                    lane.parents[len(lane.rows)] = [anchors.edge]
-                lane.rows.append(values)
-                lane.roots.append(root)
-                lane.edges.append(edge)
-                targets = (*targets, *lane.targets) if targets else lane.targets
-            return targets
-        for lane in lanes:
-            self._add(lane, values, anchors)
-            targets = (*targets, *lane.targets)
-        return targets
-
-    def _add(self, lane: Lane, values: Sequence[Any], anchors: Anchors) -> None:
-        """Add a copy with any number of anchors: one edge per anchor, folded if they share a root."""
-        several = () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else anchors
-        # Check before any edge is drawn: otherwise the valid anchors would wait for a tuple that is
-        # never sent.
-        self._check_anchors(several)
-        self._hang(lane, values, several)
-
-    def _check_anchors(self, anchors: Iterable[Tuple]) -> None:
-        for anchor in anchors:
-            if anchor.finished:
-                raise EmitError(
-                    f"{self._component!r} anchors to a tuple of {anchor.source_component!r} that "
-                    "was acked or failed already: emit first, then ack"
-                )
-
-    def _hang(self, lane: Lane, values: Sequence[Any], anchors: Iterable[Tuple]) -> None:
-        pairs: dict[int, int] = {}
-        for anchor in anchors:
-            if anchor.root:
-                edge = self._next_id()
-                anchor.ack_val ^= edge
-                for root in anchor.roots():
-                    pairs[root] = pairs.get(root, 0) ^ edge
-        root, edge = pairs.popitem() if pairs else (0, 0)
-        if self._trace is not None and (
-            self._trace.picks(root) or any(map(self._trace.picks, pairs))
-        ):
-            edges = (
-                edge
-                for anchor in anchors
-                if anchor.root
-                for edge in (anchor.edge, *(anchor.more or {}).values())
-            )
-            lane.parents[len(lane.rows)] = list(edges)
-        if pairs:
-            lane.more[len(lane.rows)] = pairs
-        lane.rows.append(values)
-        lane.roots.append(root)
-        lane.edges.append(edge)
+    emit = Emitter.put  # `position` and `lanes` are only for kstorm's own calls
 
     def ack(self, tuple: Tuple) -> None:
+        if get_ident() != self.owner:
+            self._hand_over(self.ack, tuple)
+            return
         if tuple.finished:
             return
         tuple.finished = True
@@ -132,6 +65,9 @@ class BoltCollector:
                     acks[other] = acks.get(other, 0) ^ edge ^ ack_val
 
     def fail(self, tuple: Tuple) -> None:
+        if get_ident() != self.owner:
+            self._hand_over(self.fail, tuple)
+            return
         self.fail_for(tuple, None)
 
     def fail_for(self, tuple: Tuple, error: Exception | None) -> None:
@@ -153,27 +89,88 @@ class BoltCollector:
         `pairs`: root → XOR of the lost edges.
         """
         self.failed += count
-        self._outbox.fail(pairs, self._note(FrameError("the tuple cannot be decoded")))
+        self._outbox.fail(pairs, self._note(UnsendableError("the tuple cannot be decoded")))
 
     def reset_timeout(self, tuple: Tuple) -> None:
+        if get_ident() != self.owner:
+            self._hand_over(self.reset_timeout, tuple)
+            return
         self._outbox.resets.update(tuple.roots())
 
     def report_error(self, error: BaseException) -> None:
         self._on_error(error, "reported")
 
+    # Calls of other threads.
+
+    def _hand_over(self, call: Callable[..., object], *args: Any) -> None:
+        """Have the task's own thread make the call, at the latest at its next tick.
+
+        A task that has left makes no more calls: its tuples are executed elsewhere.
+        """
+        if not self.closed:
+            name = current_thread().name
+            self._outbox.handed_over.append(partial(self._taken_over, name, call, args))
+
+    def _taken_over(self, thread: str, call: Callable[..., object], args: Sequence[Any]) -> None:
+        if self.closed:
+            return
+        self.owner = get_ident()
+        try:
+            call(*args)
+        except Exception as error:  # noqa: BLE001 - a grouping is user code, and may raise anything
+            self._on_error(error, f"emitting for the thread {thread!r}")
+            self._fail_anchors(args[1])
+
+    def _fail_anchors(self, anchors: Anchors | TupleBatch) -> None:
+        """Fail the anchors of a tuple that could not be emitted. Otherwise their ack would lose it."""
+        if isinstance(anchors, TupleBatch):
+            self.fail_batch(anchors)
+            return
+        for anchor in (anchors,) if isinstance(anchors, Tuple) else anchors or ():
+            self.fail(anchor)
+
+    def from_elsewhere(
+        self, values: Sequence[Any], anchors: Anchors, stream: str, task: int | None
+    ) -> Sequence[int]:
+        """Hand over an emit. Its receivers are not known yet, except on a direct stream."""
+        if self.basic:
+            raise self.wrong_thread()
+        self.check(values, stream, task)
+        if anchors is not None:
+            self.check_anchors(anchors)
+        several = anchors if anchors is None or isinstance(anchors, Tuple) else tuple(anchors)
+        self._hand_over(self.emit, tuple(values), several, stream, task)
+        return () if task is None else (task,)
+
+    def wrong_thread(self) -> EmitError:
+        """Return the error for a basic bolt that emits from another thread."""
+        return EmitError(
+            f"{self._component!r} is a BasicBolt and emits from the thread "
+            f"{current_thread().name!r}: its collector anchors to the tuple being executed, so only "
+            "the thread that calls execute may use it. Return the results to execute (for example "
+            "with await asyncio.to_thread(…)) and emit there, or make it a Bolt, whose collector "
+            "any thread may use"
+        )
+
     # Batches. The bolt's actions take effect when `execute_batch` has returned. If it raises, they
     # are dropped.
 
+    batch_failed = False
+    """True if the batch that is being executed must be executed tuple by tuple."""
+
     def stage(self, batch: TupleBatch) -> None:
-        """Hold back the actions on this batch from now on."""
+        """Start the execution of a batch: hold back the actions on it from now on."""
         self._staging, self._staged = batch, []
 
-    def unstage(self, keep: bool) -> None:
-        """Apply the held-back actions, or drop them."""
+    def end_batch(self) -> None:
+        """Apply the held-back actions."""
         staged, self._staging, self._staged = self._staged, None, []
-        if keep:
-            for act in staged:
-                act()
+        for act in staged:
+            act()
+
+    def drop_batch(self) -> None:
+        """Drop the held-back actions."""
+        self._staging, self._staged = None, []
 
     def _do(self, batch: TupleBatch | None, act: Callable[[], None]) -> None:
         """Apply an action, or hold it back if it belongs to the staged batch.
@@ -194,6 +191,11 @@ class BoltCollector:
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
         route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
+        if get_ident() != self.owner:
+            columns = [list(column) for column in columns]
+            positions = None if positions is None else list(positions)
+            self._hand_over(self.emit_batch, columns, anchors, positions, stream)
+            return []
         if anchors is not None and anchors.finished:
             raise EmitError(
                 f"{self._component!r} anchors to a batch of {anchors.source.component!r} that was "
@@ -211,12 +213,11 @@ class BoltCollector:
         if self._trace is not None and anchors is not None and roots is not None:
             edges = anchors.edges if at is None else anchors.edges[at]
         emission = Emission(route, columns, count, roots, self._next_ids, edges, self._trace)
+        if self.observe is not None:
+            columns = [list(column) for column in columns]  # the present values
 
         def commit() -> None:
-            self.emitted += count
-            if self.observe is not None:
-                self.observe(stream, zip(*columns, strict=True))
-            emission.send()
+            self.put_batch(emission, stream, columns, count)
             if roots is not None and anchors is not None:
                 folded = (
                     emission.vals if at is None else fold_positions(at, emission.vals, len(anchors))
@@ -245,6 +246,10 @@ class BoltCollector:
         return at
 
     def ack_batch(self, batch: TupleBatch) -> None:
+        if get_ident() != self.owner:
+            self._hand_over(self.ack_batch, batch)
+            return
+
         def commit() -> None:
             if batch.finished:
                 return
@@ -257,6 +262,10 @@ class BoltCollector:
         self._do(batch, commit)
 
     def fail_batch(self, batch: TupleBatch) -> None:
+        if get_ident() != self.owner:
+            self._hand_over(self.fail_batch, batch)
+            return
+
         def commit() -> None:
             if batch.finished:
                 return
@@ -299,10 +308,8 @@ class BoltCollector:
 class BasicCollector:
     """The `BasicOutputCollector` of one task: anchors emits to the tuple being executed."""
 
-    def __init__(
-        self, collector: BoltCollector, table: dict[str, StreamRoutes], component: str
-    ) -> None:
-        self._collector, self._routes, self._component = collector, table, component
+    def __init__(self, collector: BoltCollector, component: str) -> None:
+        self._collector, self._component, self._put = collector, component, collector.put
         self.reset_timeout = collector.reset_timeout
         self.report_error = collector.report_error
         self.input: Tuple
@@ -313,23 +320,10 @@ class BasicCollector:
     def emit(
         self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None
     ) -> Sequence[int]:
-        position, collector = self.position, self._collector
+        position = self.position
         if position < 0:
-            return collector.emit(values, self.input, stream, task)
-        route = self._routes.get(stream)
-        if route is None or len(values) != route.fields or route.is_direct or task is not None:
-            lanes = direct_lanes(route, self._component, values, stream, task)
-        else:
-            lanes = route.choose(values)
-        collector.emitted += 1
-        if collector.observe is not None:
-            collector.observe(stream, (values,))
-        targets: Sequence[int] = ()
-        for lane in lanes:
-            lane.frame_rows.append(values)
-            lane.frame_at.append(position)
-            targets = (*targets, *lane.targets) if targets else lane.targets
-        return targets
+            return self._collector.emit(values, self.input, stream, task)
+        return self._put(values, None, stream, task, position)
 
     def emit_batch(
         self,
@@ -342,55 +336,6 @@ class BasicCollector:
                 f"{self._component!r} calls emit_batch outside of execute_batch, where there is "
                 "no batch to anchor to: use emit"
             )
+        if get_ident() != self._collector.owner:
+            raise self._collector.wrong_thread()
         return self._collector.emit_batch(columns, self.batch, positions, stream)
-
-
-def direct_lanes(
-    route: StreamRoutes | None, component: str, values: Sequence[Any], stream: str, task: int | None
-) -> Sequence[Lane]:
-    """Return the lanes of an emit that names its task. Raises `EmitError` on any invalid emit."""
-    if route is None:
-        raise EmitError(
-            f"{component!r} emits on the stream {stream!r}, which it did not declare in "
-            "declare_output_fields"
-        )
-    if len(values) != route.fields:
-        raise EmitError(
-            f"{component!r} emits {len(values)} values on the stream {stream!r}, which declares "
-            f"{route.fields} fields"
-        )
-    if not route.is_direct:
-        raise EmitError(
-            f"{component!r} emits to a task on the stream {stream!r}, which is not a direct "
-            "stream: declare it with direct=True"
-        )
-    if task is None:
-        raise EmitError(
-            f"{component!r} emits on the direct stream {stream!r} without a task: pass task=…"
-        )
-    lanes = route.direct.get(task)
-    if lanes is None:
-        raise EmitError(
-            f"{component!r} emits to task {task} on the stream {stream!r}: its consumers' tasks "
-            f"are {sorted(route.direct)}"
-        )
-    return lanes
-
-
-def check_columns(
-    route: StreamRoutes | None, component: str, columns: Sequence[list[Any]], stream: str
-) -> tuple[StreamRoutes, int]:
-    """Return the route and the number of rows of a batch.
-
-    Raises `EmitError` if the batch is invalid.
-    """
-    if route is None or route.is_direct or len(columns) != route.fields:
-        direct_lanes(route, component, columns, stream, None)
-        raise AssertionError("unreachable: a direct emit without a task is refused")
-    sizes = {len(column) for column in columns}
-    if len(sizes) != 1:
-        raise EmitError(
-            f"{component!r} emits a batch on the stream {stream!r} whose columns have "
-            f"{sorted(sizes)} rows: give one list per field, all of the same length"
-        )
-    return route, sizes.pop()

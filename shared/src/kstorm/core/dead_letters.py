@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kstorm.core.notes import Note, note_of
+from kstorm.core.failure_notes import Note, note_of
+from kstorm.errors import TupleTooLargeError, UnsendableError
 from kstorm.texts import decode_json, encodable, readable
 
 UNDECODABLE: Final = "undecodable"
@@ -79,7 +80,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The code that gave up the message: the deployment, and the kstorm release."""
 
 
-class Postmark(msgspec.Struct, frozen=True):
+class LetterStamp(msgspec.Struct, frozen=True):
     """Fields that the process adds to each dead letter that it sends."""
 
     at: int = 0
@@ -93,6 +94,22 @@ class LetterToStore(msgspec.Struct):
 
     letter: DeadLetter
     on_stored: Callable[[], Any] | None = None
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the kind of a letter whose message cannot be emitted because of `error`."""
+    return TOO_LARGE if isinstance(error, TupleTooLargeError) else REFUSED
+
+
+def kind_of_note(note: Note) -> str:
+    """Return the kind of a letter whose message failed permanently."""
+    return (
+        TOO_LARGE
+        if note.type == TupleTooLargeError.__name__
+        else REFUSED
+        if note.type == UnsendableError.__name__
+        else FAILED
+    )
 
 
 def error_of(error: BaseException) -> LetterError:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from kstorm.core.batch_routing import pick
 from kstorm.core.columns import Ids
 from kstorm.core.ids import NextIds
 from kstorm.core.lanes import NO_PARENTS, Lane, Parents
 from kstorm.core.routing import StreamRoutes
-from kstorm.core.spreading import pick
-from kstorm.core.tracing import Tracing
+from kstorm.core.trace_sampling import TraceSampler
 from kstorm.topology import Placed
 
 
@@ -33,7 +33,7 @@ class Emission:
         roots: Ids | None,
         next_ids: NextIds,
         anchors: Ids | None = None,
-        trace: Tracing | None = None,
+        trace: TraceSampler | None = None,
     ) -> None:
         """`anchors`: the edge of each row's anchor, if some trees are traced."""
         self._sends: list[tuple[Lane, list[list[Any]], int, Ids | None, Ids | None, Parents]] = []

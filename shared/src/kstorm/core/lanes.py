@@ -13,7 +13,7 @@ Parents = dict[int, list[int]]
 NO_PARENTS: Final[Parents] = {}
 
 
-class Rows(Struct, frozen=True):
+class LaneRows(Struct, frozen=True):
     """Tuples that become one frame or several."""
 
     count: int
@@ -25,11 +25,11 @@ class Rows(Struct, frozen=True):
     parents: Parents = {}
     """Anchors of tuples whose trees are traced."""
 
-    def part(self, start: int, end: int) -> "Rows":
+    def part(self, start: int, end: int) -> "LaneRows":
         """Return the rows from `start` to before `end`."""
         if start == 0 and end >= self.count:
             return self
-        return Rows(
+        return LaneRows(
             min(end, self.count) - start,
             [column[start:end] for column in self.columns],
             self.roots[8 * start : 8 * end],
@@ -83,7 +83,7 @@ class Lane:
         self.edges: list[int] = []
         self.more: dict[int, dict[int, int]] = {}
         self.parents: Parents = {}
-        self.batches: list[Rows] = []
+        self.batches: list[LaneRows] = []
         self.frame_rows: list[Any] = []
         self.frame_at: list[int] = []
 
@@ -99,9 +99,11 @@ class Lane:
         if self.rows:
             self.batches.append(self._one_by_one())
         if roots is None or edges is None:
-            self.batches.append(Rows(count, columns, b"", b"", {}))
+            self.batches.append(LaneRows(count, columns, b"", b"", {}))
         else:
-            self.batches.append(Rows(count, columns, roots.tobytes(), edges.tobytes(), {}, parents))
+            self.batches.append(
+                LaneRows(count, columns, roots.tobytes(), edges.tobytes(), {}, parents)
+            )
 
     def take_frame(self) -> tuple[list[list[Any]], list[int]]:
         """Return the emits of a frame as columns, with the positions of their anchors."""
@@ -115,7 +117,7 @@ class Lane:
             self.frame_at.pop()
             self.frame_rows.pop()
 
-    def take(self) -> Rows:
+    def take(self) -> LaneRows:
         """Return all collected tuples in order, and empty the lane."""
         batches = self.batches
         if self.rows:
@@ -123,7 +125,7 @@ class Lane:
         self.batches = []
         return batches[0] if len(batches) == 1 else _joined(batches)
 
-    def _one_by_one(self) -> Rows:
+    def _one_by_one(self) -> LaneRows:
         rows, roots, edges, more, parents = (
             self.rows,
             self.roots,
@@ -133,7 +135,7 @@ class Lane:
         )
         self.rows, self.roots, self.edges, self.more, self.parents = [], [], [], {}, {}
         tracked = any(roots)
-        return Rows(
+        return LaneRows(
             len(rows),
             [list(column) for column in zip(*rows, strict=True)],
             pack_ids(roots) if tracked else b"",
@@ -143,7 +145,7 @@ class Lane:
         )
 
 
-def _joined(batches: list[Rows]) -> Rows:
+def _joined(batches: list[LaneRows]) -> LaneRows:
     columns: list[list[Any]] = [[] for _ in batches[0].columns]
     more: dict[int, dict[int, int]] = {}
     parents: Parents = {}
@@ -156,7 +158,7 @@ def _joined(batches: list[Rows]) -> Rows:
         parents.update((count + position, anchors) for position, anchors in batch.parents.items())
         count += batch.count
     if not any(batch.roots for batch in batches):
-        return Rows(count, columns, b"", b"", more, parents)
+        return LaneRows(count, columns, b"", b"", more, parents)
     roots = b"".join(batch.roots or bytes(8 * batch.count) for batch in batches)
     edges = b"".join(batch.edges or bytes(8 * batch.count) for batch in batches)
-    return Rows(count, columns, roots, edges, more, parents)
+    return LaneRows(count, columns, roots, edges, more, parents)

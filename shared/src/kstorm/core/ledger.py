@@ -26,7 +26,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from struct import pack, unpack_from
 
-from kstorm.core.notes import Note
+from kstorm.core.failure_notes import Note
 from kstorm.core.outbox import CompletionBox
 from kstorm.core.wire import AckFrame, unpack_ids, unpack_pairs
 from kstorm.errors import FrameError
@@ -183,11 +183,11 @@ class Ledger:
     def _apply_resets(self, roots: Iterable[int]) -> None:
         for root in roots:
             rows = self._buckets[root % BUCKETS]
+            if (known := rows.get(root)) is None:
+                # The tree has ended, or its init is still to come: there is no age to reset.
+                continue
             # The row gets the current generation: its age is 0 again.
-            row = (
-                rows.get(root, 0) & ~((_GENERATIONS - 1) << _GENERATION)
-                | self._generation << _GENERATION
-            )
+            row = known & ~((_GENERATIONS - 1) << _GENERATION) | self._generation << _GENERATION
             rows[root] = row
             if row & _INIT:
                 # The spout task is known, so its own clock for the tree can restart too.

@@ -58,7 +58,7 @@ Run = tuple[str, int, int, Sequence[int]]
 """Consecutive messages: topic, partition, attempt, and the offset of each."""
 
 
-class Places:
+class OriginNumbers:
     """Assigns numbers to triples of topic, partition and attempt."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class Places:
         )
 
 
-def unknown(count: int) -> tuple[Numbers, Numbers]:
+def unknown_origins(count: int) -> tuple[Numbers, Numbers]:
     """Return the columns for trees of unknown origin."""
     return np.full(count, -1), np.zeros(count, np.int64)
 
@@ -130,7 +130,9 @@ def read_origins(runs: Iterable[OriginRun], count: int) -> Iterator[Origin | Non
     """
     found = 0
     for run in runs:
-        found += max(run.count, 1)  # a run with a topic yields at least its first offset
+        if run.count < 1:
+            raise FrameError(f"a run of origins has {run.count} trees")
+        found += run.count
         if found > count:
             break
         if not run.topic:

@@ -6,26 +6,28 @@ the process. So a batch of input frames results in equally few, full records. `d
 until its state is durable.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from kstorm.core.begun import Begun, joined
 from kstorm.core.columns import Ids, fold, fold_runs, from_pairs
 from kstorm.core.dead_letters import DeadLetter, LetterToStore
-from kstorm.core.lanes import Lane, Rows
-from kstorm.core.notes import MOST_NOTES, Note, note_of
-from kstorm.core.origins import Places, Run, unknown
-from kstorm.core.outgoing import Outgoing, Part
-from kstorm.core.tracing import tracing
+from kstorm.core.failure_notes import MOST_NOTES, Note, note_of
+from kstorm.core.lanes import Lane, LaneRows
+from kstorm.core.new_trees import NewTrees, joined
+from kstorm.core.origins import OriginNumbers, Run, unknown_origins
+from kstorm.core.outgoing import OutgoingRecord, Part
+from kstorm.core.trace_sampling import trace_sampler
 from kstorm.core.wire import (
     WRITERS,
     AckFrame,
     CompletionFrame,
     TupleFrame,
     encode_tuples,
+    encode_values,
     pack_ids,
     unpack_ids,
 )
@@ -33,7 +35,7 @@ from kstorm.errors import TupleTooLargeError
 from kstorm.topology import Topology
 
 
-class TooLarge(Struct, frozen=True):
+class OversizedTuple(Struct, frozen=True):
     """A tuple that does not fit into a record. Its trees must not wait for it."""
 
     component: str
@@ -57,10 +59,8 @@ class TooLarge(Struct, frozen=True):
 
     @property
     def _what(self) -> str:
-        return (
-            f"a tuple of {self.component!r} on the stream {self.stream!r} ({self.size:,} bytes "
-            f"encoded, the limit is {self.limit:,}) {self.reason}"
-        )
+        size = f" ({self.size:,} bytes encoded, the limit is {self.limit:,})" if self.size else ""
+        return f"a tuple of {self.component!r} on the stream {self.stream!r}{size} {self.reason}"
 
 
 class Outbox:
@@ -68,7 +68,7 @@ class Outbox:
 
     def __init__(self, topology: Topology) -> None:
         self.ackers = topology.config.acker_tasks
-        self.trace = tracing(topology.config.topology_trace)
+        self.trace = trace_sampler(topology.config.topology_trace)
         """Selects the trees whose tuples record their anchors. None if no tree is traced."""
         self._acker_topic = topology.acker_topic
         self._format = topology.config.topology_frame_format
@@ -85,8 +85,8 @@ class Outbox:
         self.beginnings: set[int] = set()
         """Spout tasks that start a new run."""
         self._ack_columns: list[tuple[Ids, Ids]] = []
-        self._begun: list[Begun] = []
-        self._places = Places()
+        self._begun: list[NewTrees] = []
+        self._places = OriginNumbers()
         self._notes: dict[int, Note] = {}
         self.by = ""
         """The sending instance, as written in frames."""
@@ -97,8 +97,15 @@ class Outbox:
         self.letters: list[LetterToStore] = []
         self.records: list[Part] = []
         """Records of sinks, where these leave together with the tasks' sends."""
-        self.too_large: list[TooLarge] = []
+        self.too_large: list[OversizedTuple] = []
         """Tuples that were too large to send, since the caller last cleared the list."""
+        self.handed_over: deque[Callable[[], None]] = deque()
+        """Calls of collectors by threads that do not run the tasks. Any thread may append."""
+
+    def take_over(self) -> None:
+        """Make the calls that other threads have handed over."""
+        while self.handed_over:
+            self.handed_over.popleft()()
 
     def lane(
         self, component: str, task: int, stream: str, topic: str, partition: int, target: int
@@ -120,8 +127,8 @@ class Outbox:
         self, spout_task: int, roots: Ids, vals: Ids, origins: Iterable[Run] = ()
     ) -> None:
         """Start many trees. `origins` are their source messages: one for each, or none at all."""
-        columns = self._places.columns(origins) if origins else unknown(roots.size)
-        self._begun.append(Begun(spout_task, roots, vals, *columns))
+        columns = self._places.columns(origins) if origins else unknown_origins(roots.size)
+        self._begun.append(NewTrees(spout_task, roots, vals, *columns))
 
     @property
     def wants_notes(self) -> bool:
@@ -159,15 +166,15 @@ class Outbox:
         news = self.acks or self._ack_columns or self.fails or self.resets
         return bool(news or self.inits or self._begun or self.beginnings)
 
-    def drain_tuples(self) -> list[Outgoing]:
+    def drain_tuples(self) -> list[OutgoingRecord]:
         """Return the tuple frames collected since the last call."""
-        sends: list[Outgoing] = []
+        sends: list[OutgoingRecord] = []
         for lane in self._lanes:
             if lane.rows or lane.batches:
                 sends.extend(self._frames(lane))
         return sends
 
-    def drain_acks(self) -> list[Outgoing]:
+    def drain_acks(self) -> list[OutgoingRecord]:
         """Return the ack frames collected since the last call.
 
         There is one per acker task, and one more per spout task with inits.
@@ -184,18 +191,18 @@ class Outbox:
             return []
         return [*self._beginning_frames(), *self._init_frames(), *self._ack_frames()]
 
-    def _beginning_frames(self) -> Iterator[Outgoing]:
+    def _beginning_frames(self) -> Iterator[OutgoingRecord]:
         beginnings, self.beginnings = self.beginnings, set()
         for task in beginnings:
             for acker in range(self.ackers):
                 yield self._to_acker(acker, AckFrame(self._format, task, begins=True))
 
-    def _init_frames(self) -> Iterator[Outgoing]:
+    def _init_frames(self) -> Iterator[OutgoingRecord]:
         if not (self.inits or self._begun):
             return
         inits = [(task, from_pairs(dict(pairs))) for task, pairs in self.inits.items()]
         begun = [
-            Begun(task, *columns, *unknown(columns[0].size)) for task, columns in inits
+            NewTrees(task, *columns, *unknown_origins(columns[0].size)) for task, columns in inits
         ] + self._begun
         self.inits, self._begun = {}, []
         for task in dict.fromkeys(trees.task for trees in begun):
@@ -214,7 +221,7 @@ class Outbox:
                     yield self._to_acker(acker, frame)
         self._places.make_room()
 
-    def _ack_frames(self) -> Iterator[Outgoing]:
+    def _ack_frames(self) -> Iterator[OutgoingRecord]:
         if not (self.acks or self._ack_columns or self.fails or self.resets):
             return
         news = [*self._ack_columns, from_pairs(self.acks)]
@@ -261,17 +268,17 @@ class Outbox:
         owner = roots % np.uint64(self.ackers)
         return [owner == acker for acker in range(self.ackers)]
 
-    def _to_acker(self, acker: int, frame: AckFrame) -> Outgoing:
-        return Outgoing(self._acker_topic, acker, self._write(frame))
+    def _to_acker(self, acker: int, frame: AckFrame) -> OutgoingRecord:
+        return OutgoingRecord(self._acker_topic, acker, self._write(frame))
 
-    def _frames(self, lane: Lane) -> Iterator[Outgoing]:
+    def _frames(self, lane: Lane) -> Iterator[OutgoingRecord]:
         rows = lane.take()
         edge = lane.stream, lane.topic
         self.sent[edge] = self.sent.get(edge, 0) + rows.count
         for at in range(0, rows.count, self._max_tuples):
             yield from self._sized(lane, rows.part(at, at + self._max_tuples))
 
-    def _sized(self, lane: Lane, rows: Rows) -> Iterator[Outgoing]:
+    def _sized(self, lane: Lane, rows: LaneRows) -> Iterator[OutgoingRecord]:
         """Yield one frame, or split it in halves until each part fits into a record."""
         try:
             value = encode_tuples(
@@ -294,8 +301,8 @@ class Outbox:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             value, reason = b"", f"cannot be encoded as MessagePack: {error}"
         else:
-            if len(value) <= self._max_bytes:
-                yield Outgoing(lane.topic, lane.partition, value)
+            if len(value) <= self._max_bytes or self._fits_alone(rows, len(value)):
+                yield OutgoingRecord(lane.topic, lane.partition, value)
                 return
             reason = "is larger than topology_frame_max_bytes"
         if rows.count > 1:
@@ -308,12 +315,20 @@ class Outbox:
         ) | rows.more.get(0, {})
         pairs.pop(0, None)
         self.refuse(
-            TooLarge(
+            OversizedTuple(
                 lane.component, lane.task, lane.stream, len(value), self._max_bytes, reason, pairs
             )
         )
 
-    def refuse(self, tuple: TooLarge) -> None:
+    def _fits_alone(self, rows: LaneRows, size: int) -> bool:
+        """Return True for a single tuple that is only too large together with its header."""
+        return (
+            rows.count == 1
+            and size <= self._max_bytes + _MOST_HEADER
+            and sum(len(encode_values(column)) for column in rows.columns) <= self._max_bytes
+        )
+
+    def refuse(self, tuple: OversizedTuple) -> None:
         """Fail the trees of a tuple that cannot be sent."""
         self.fail(tuple.pairs, note_of(tuple.task, tuple.error()) if self.wants_notes else None)
         self.too_large.append(tuple)
@@ -341,9 +356,9 @@ class CompletionBox:
         """Dropped completions for tasks of no spout: their rows are from before a change of the
         topology."""
 
-    def drain(self) -> list[Outgoing]:
+    def drain(self) -> list[OutgoingRecord]:
         """Return the completion frames collected since the last call."""
-        sends: list[Outgoing] = []
+        sends: list[OutgoingRecord] = []
         for task in {*self.acked, *self.failed, *self.reset}:
             news = [box.get(task, []) for box in (self.acked, self.failed, self.reset)]
             if task not in self.places:
@@ -360,7 +375,7 @@ class CompletionBox:
                 frame = CompletionFrame(
                     self._format, 0, pack_ids(acked), pack_ids(failed), pack_ids(reset), notes
                 )
-                sends.append(Outgoing(topic, partition, self._write(frame)))
+                sends.append(OutgoingRecord(topic, partition, self._write(frame)))
         self.acked, self.failed, self.reset, self.notes = {}, {}, {}, {}
         return sends
 
@@ -390,3 +405,5 @@ def _parts(length: int) -> Iterator[slice]:
 
 
 _MAX_ROWS = 20_000  # roots in one record: 320 kB
+_MOST_HEADER = 4096
+"""Most bytes of a frame with one tuple besides its values. Topics leave more room than that."""

@@ -19,7 +19,7 @@ BY_KEY: Final = -1
 
 
 # No garbage collection: an epoch may hold a million of these, and none is part of a cycle.
-class Outgoing(Struct, frozen=True, gc=False):
+class OutgoingRecord(Struct, frozen=True, gc=False):
     topic: str
     partition: int
     """-1 lets the producer choose it by the key."""
@@ -55,7 +55,7 @@ class SinkRecords(Struct, frozen=True, gc=False):
     def __len__(self) -> int:
         return len(self.values)
 
-    def __iter__(self) -> Iterator[Outgoing]:
+    def __iter__(self) -> Iterator[OutgoingRecord]:
         count = len(self)
         topic, partition, task = (
             repeat(self.topic, count),
@@ -63,17 +63,19 @@ class SinkRecords(Struct, frozen=True, gc=False):
             repeat(self.task, count),
         )
         headers = repeat(None, count) if self.headers is None else self.headers
-        return map(Outgoing, topic, partition, self.values, self.keys, headers, task)
+        return map(OutgoingRecord, topic, partition, self.values, self.keys, headers, task)
 
-    def at(self, row: int) -> Outgoing:
+    def at(self, row: int) -> OutgoingRecord:
         headers = None if self.headers is None else self.headers[row]
-        return Outgoing(self.topic, BY_KEY, self.values[row], self.keys[row], headers, self.task)
+        return OutgoingRecord(
+            self.topic, BY_KEY, self.values[row], self.keys[row], headers, self.task
+        )
 
 
-Part = Outgoing | SinkRecords
+Part = OutgoingRecord | SinkRecords
 
 
-class EpochRecords(Sequence[Outgoing]):
+class EpochRecords(Sequence[OutgoingRecord]):
     """All records of an epoch, in send order."""
 
     def __init__(self, parts: Iterable[Part]) -> None:
@@ -84,7 +86,7 @@ class EpochRecords(Sequence[Outgoing]):
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    def __iter__(self) -> Iterator[Outgoing]:
+    def __iter__(self) -> Iterator[OutgoingRecord]:
         for part in self.parts:
             if isinstance(part, SinkRecords):
                 yield from part
@@ -92,10 +94,10 @@ class EpochRecords(Sequence[Outgoing]):
                 yield part
 
     @overload
-    def __getitem__(self, number: int) -> Outgoing: ...
+    def __getitem__(self, number: int) -> OutgoingRecord: ...
     @overload
-    def __getitem__(self, number: slice) -> Sequence[Outgoing]: ...
-    def __getitem__(self, number: int | slice) -> Outgoing | Sequence[Outgoing]:
+    def __getitem__(self, number: slice) -> Sequence[OutgoingRecord]: ...
+    def __getitem__(self, number: int | slice) -> OutgoingRecord | Sequence[OutgoingRecord]:
         if isinstance(number, slice):
             return list(self)[number]
         number = range(len(self))[number]  # also handles negative numbers and the bounds

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 _MARGIN: Final = 0.25
 
 
-class Copy(NamedTuple):
+class LocalCopy(NamedTuple):
     """Metadata stored with a local copy."""
 
     topic: bytes
@@ -26,7 +26,7 @@ class Copy(NamedTuple):
     """
 
 
-class Log(NamedTuple):
+class ChangelogState(NamedTuple):
     """The present state of a changelog."""
 
     topic: bytes
@@ -39,19 +39,19 @@ class Log(NamedTuple):
     """Minimum lifetime of tombstones in seconds (`delete.retention.ms`)."""
 
 
-class Recovery(NamedTuple):
+class RecoveryPlan(NamedTuple):
     start: int
     """The first offset to read."""
     distrust: str
     """The reason why the local copy must be emptied first, or "" if it is valid."""
     since: float
-    """The value for `Copy.current` until the end is reached.
+    """The value for `LocalCopy.current` until the end is reached.
 
-    After that, `Copy.current` is the time at which the log was inspected.
+    After that, `LocalCopy.current` is the time at which the log was inspected.
     """
 
 
-def recovery(copy: Copy | None, log: Log, now: float) -> Recovery:
+def plan_recovery(copy: LocalCopy | None, log: ChangelogState, now: float) -> RecoveryPlan:
     """Return how to bring a copy up to date with a log inspected at Unix time `now`.
 
     None means that the copy has no metadata. Records between a valid copy and `low` were compacted
@@ -59,11 +59,11 @@ def recovery(copy: Copy | None, log: Log, now: float) -> Recovery:
     """
     distrust = _distrust(copy, log, now)
     if copy is None or distrust:
-        return Recovery(log.low, distrust, now)
-    return Recovery(max(log.low, copy.reached + 1), "", copy.current)
+        return RecoveryPlan(log.low, distrust, now)
+    return RecoveryPlan(max(log.low, copy.reached + 1), "", copy.current)
 
 
-def _distrust(copy: Copy | None, log: Log, now: float) -> str:
+def _distrust(copy: LocalCopy | None, log: ChangelogState, now: float) -> str:
     if copy is None:
         return "it does not record which topic it copies"
     if copy.topic != log.topic:

@@ -8,15 +8,15 @@ every run. So it hashes the MessagePack form with CRC-32 and does not use Python
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import cycle
-from reprlib import Repr
 from typing import Any, assert_never
 from zlib import crc32
 
 import msgspec
 
+from kstorm.core.batch_routing import Spreader, by_choice, by_fields, in_turn, to_everyone
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
-from kstorm.core.spreading import Spreader, by_choice, by_fields, in_turn, to_everyone
+from kstorm.core.sendable import Sendable
 from kstorm.errors import EmitError
 from kstorm.topology import ComponentSpec, Fields, Topology, TopologyContext
 from kstorm.topology.groupings import (
@@ -30,31 +30,39 @@ from kstorm.topology.groupings import (
     PartialKeyGrouping,
     ShuffleGrouping,
 )
+from kstorm.topology.keys import UNENCODABLE, hash_form, shown
 
 Chooser = Callable[[Sequence[Any]], Sequence[Lane]]
 """Maps a tuple's values to the lanes it goes into."""
 
 _CACHED_KEYS = 65_536
-# Bounds length and depth: a value that cannot be a key may be a million levels deep.
-_shown = Repr()
-_shown.maxother = _shown.maxstring = 100
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class StreamRoutes:
     """Routes of one stream of one task."""
 
-    __slots__ = ("choose", "choosers", "direct", "fields", "is_direct", "lanes", "spreaders")
+    __slots__ = (
+        "choose",
+        "choosers",
+        "direct",
+        "fields",
+        "is_direct",
+        "lanes",
+        "sendable",
+        "spreaders",
+    )
 
-    def __init__(self, fields: Fields, is_direct: bool) -> None:
+    def __init__(self, fields: Fields, is_direct: bool, sendable: Sendable) -> None:
         self.fields = len(fields)
         self.is_direct = is_direct
+        self.sendable = sendable
         self.lanes: list[Lane] = []
         self.choosers: list[Chooser] = []
         """One per consumer."""
         self.choose: Chooser = _nowhere
         """Combines all choosers. Any grouping may raise, so a tuple is put into lanes only after
-        all have chosen."""
+        all have chosen. Raises `UnsendableError` for a tuple that no record can hold."""
         self.spreaders: list[Spreader] = []
         """The same choice for batches. One per consumer."""
         self.direct: dict[int, tuple[Lane, ...]] = {}
@@ -68,7 +76,9 @@ def routes(
     context = TopologyContext(topology, component, task_index)
     table: dict[str, StreamRoutes] = {}
     for stream in topology.component(component).streams.values():
-        route = table[stream.id] = StreamRoutes(stream.fields, stream.direct)
+        most = topology.config.topology_frame_max_bytes
+        sendable = Sendable(component, stream.id, stream.fields, most)
+        route = table[stream.id] = StreamRoutes(stream.fields, stream.direct, sendable)
         for consumer, grouping in topology.consumers(component, stream.id):
             lanes = _lanes(topology, consumer, context.task_id, component, stream.id, outbox)
             route.lanes += lanes
@@ -78,41 +88,20 @@ def routes(
                 choose = _chooser(grouping, lanes, stream.fields, context, stream.id)
                 route.choosers.append(choose)
                 route.spreaders.append(_spreader(grouping, lanes, stream.fields, context, choose))
-        route.choose = _together(route.choosers)
+        if route.choosers:
+            route.choose = sendable.guarding(_together(route.choosers))
     return table
 
 
 def stable_hash(values: Sequence[Any]) -> int:
-    """Return a 32-bit hash that is the same in every process for equal values.
+    """Return a 32-bit hash that is the same in every process for the same key.
 
-    Raises `EmitError` if MessagePack cannot encode a value.
+    Raises `EmitError` if a value cannot be a key.
     """
     try:
-        return crc32(_encode([_canonical(value) for value in values]))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise EmitError(f"cannot group by {_shown.repr(list(values))}: {error}") from None
-
-
-def _canonical(value: Any) -> Any:
-    """Map values that are equal in Python (1, 1.0, True) to one form, so that they get the same hash."""
-    if type(value) is str:
-        return value
-    if isinstance(value, bool):
-        return int(value)
-    # The range is that of MessagePack's integers.
-    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
-        return int(value)
-    if isinstance(value, list | tuple):
-        return [_canonical(inner) for inner in value]
-    if isinstance(value, dict):
-        # Equal dicts may differ in order. The encoder can only sort string keys, so other keys are
-        # sorted here.
-        if all(isinstance(key, str) for key in value):
-            return {key: _canonical(inner) for key, inner in value.items()}
-        return sorted(
-            (_encode(_canonical(key)), _encode(_canonical(inner))) for key, inner in value.items()
-        )
-    return value
+        return crc32(_encode([hash_form(value) for value in values]))
+    except UNENCODABLE as error:
+        raise EmitError(f"cannot group by {shown(list(values))}: {error}") from None
 
 
 def _lanes(

@@ -20,7 +20,7 @@ UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that a decoder raises."""
 
 
-class Shell(msgspec.Struct, array_like=True):
+class UndecodedFrame(msgspec.Struct, array_like=True):
     """A `TupleFrame` with its values left undecoded."""
 
     version: int
@@ -34,21 +34,21 @@ class Shell(msgspec.Struct, array_like=True):
     columns: list[list[msgspec.Raw]]
 
 
-class ByValue(msgspec.Struct):
+class PartlyReadableFrame(msgspec.Struct):
     """A frame that was decoded value by value."""
 
-    shell: Shell
+    shell: UndecodedFrame
     columns: list[list[Any]]
     """The values, with None in place of undecodable ones."""
     bad: dict[int, str]
     """Positions of tuples with an undecodable value → one of the errors."""
 
 
-_decode_shell = msgspec.msgpack.Decoder(Shell).decode
+_decode_shell = msgspec.msgpack.Decoder(UndecodedFrame).decode
 _decode_value = msgspec.msgpack.Decoder().decode
 
 
-def read_by_value(data: bytes) -> ByValue:
+def read_by_value(data: bytes) -> PartlyReadableFrame:
     """Decode a frame that the normal decoder has rejected.
 
     Raises the decoder's exceptions, or `FrameError`, if it is not a tuple frame.
@@ -61,7 +61,7 @@ def read_by_value(data: bytes) -> ByValue:
                 "tuples"
             )
         bad: dict[int, str] = {}
-        return ByValue(shell, [_column(raw, bad) for raw in shell.columns], bad)
+        return PartlyReadableFrame(shell, [_column(raw, bad) for raw in shell.columns], bad)
 
 
 def _column(raw: list[msgspec.Raw], bad: dict[int, str]) -> list[Any]:

@@ -8,20 +8,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
-from kstorm.core.collectors import Observer, check_columns, direct_lanes
-from kstorm.core.columns import as_column
+from msgspec.structs import replace
+
+from kstorm.core.columns import as_column, as_positions
 from kstorm.core.dead_letters import DeadLetter, LetterToStore, error_in
 from kstorm.core.emission import Emission
+from kstorm.core.emitter import Emitter, check_columns
+from kstorm.core.failure_notes import Note, caller, note_of
 from kstorm.core.ids import NextId, NextIds, columns_of
-from kstorm.core.notes import Note
 from kstorm.core.origins import Run
 from kstorm.core.outbox import Outbox
 from kstorm.core.rotating_map import RotatingMap
 from kstorm.core.routing import StreamRoutes, routes
-from kstorm.core.tasks import OnError, Steps
+from kstorm.core.threads import current_thread, get_ident
+from kstorm.core.user_code import OnError, Steps
 from kstorm.core.wire import CompletionFrame, unpack_ids
-from kstorm.errors import EmitError
-from kstorm.topology import DEFAULT_STREAM, Placed, Spout, Topology, Traced
+from kstorm.errors import EmitError, UnsendableError
+from kstorm.topology import DEFAULT_STREAM, Fields, Placed, Source, Spout, Topology, Traced, Tuple
 
 # Rotated every half timeout, so a tree fails between 1 and 1.5 message timeouts.
 _BUCKETS = 3
@@ -30,7 +33,7 @@ Pending = tuple[Any, float]
 """A spout tuple in flight: its message id and the time of its emit."""
 
 
-class SpoutCollector:
+class SpoutCollector(Emitter):
     """The `SpoutOutputCollector` of one task."""
 
     def __init__(
@@ -41,19 +44,15 @@ class SpoutCollector:
         next_id: NextId,
         next_ids: NextIds,
     ) -> None:
-        self._task, self._routes, self._outbox, self._next_id, self._next_ids = (
-            task,
-            table,
-            outbox,
-            next_id,
-            next_ids,
-        )
+        super().__init__(task.component, table, outbox, next_id, next_ids)
+        self._task = task
         self._tracking = outbox.ackers > 0
+        self._trace = None  # a spout's tuples have no anchors
+        self._tree = Tuple((), Source(task.component, DEFAULT_STREAM, task.task_id, Fields()))
+        # The root of the tree that is being begun. A spout's tuple is anchored to it.
         self._origins: Callable[[Sequence[Any]], Iterable[Run]] | None = None
         if isinstance(task.spout, Traced):
             self._origins = task.spout.origins
-        self.observe: Observer | None = None
-        self.emitted = 0
         self.why_failed: Note | None = None
         self.timed_out = False
 
@@ -68,32 +67,25 @@ class SpoutCollector:
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
     ) -> Sequence[int]:
-        route = self._routes.get(stream)
-        if route is None or len(values) != route.fields or route.is_direct or task is not None:
-            lanes = direct_lanes(route, self._task.component, values, stream, task)
-        else:
-            lanes = route.choose(values)
-        self.emitted += 1
-        if self.observe is not None:
-            self.observe(stream, (values,))
+        try:
+            lanes = self.choose(values, stream, task)
+        except UnsendableError as error:
+            if get_ident() != self.owner:
+                raise self._wrong_thread() from None
+            if self._task.spout.handles_unsendable:
+                raise
+            self._task.refused(error, values, message_id)
+            return ()
         tracked = message_id is not None and self._tracking
-        root = self._next_id() if tracked else 0
-        edge = val = 0
-        targets: Sequence[int] = ()
-        for lane in lanes:
-            if tracked:
-                edge = self._next_id()
-                val ^= edge
-            lane.rows.append(values)
-            lane.roots.append(root)
-            lane.edges.append(edge)
-            targets = (*targets, *lane.targets) if targets else lane.targets
+        root, tree = self._next_id() if tracked else 0, self._tree
+        tree.root, tree.ack_val = root, 0
+        targets = self.put(values, tree, stream, task, -1, lanes)
         if tracked and targets:
             self._task.track(root, message_id)
             if self._origins is None:
-                self._outbox.init(self._task.task_id, root, val)
+                self._outbox.init(self._task.task_id, root, tree.ack_val)
             else:
-                columns = as_column(root), as_column(val)
+                columns = as_column(root), as_column(tree.ack_val)
                 self._outbox.init_columns(self._task.task_id, *columns, self._origins([message_id]))
         elif message_id is not None:
             self._task.ack_at_once(message_id)
@@ -105,9 +97,14 @@ class SpoutCollector:
         message_ids: Sequence[Any] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
-        route, count = check_columns(
-            self._routes.get(stream), self._task.component, columns, stream
-        )
+        if get_ident() != self.owner:
+            raise self._wrong_thread()
+        try:
+            route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
+        except UnsendableError:
+            if self._task.spout.handles_unsendable:
+                raise
+            return self._emit_the_rest(columns, message_ids, stream)
         if message_ids is not None and len(message_ids) != count:
             raise EmitError(
                 f"{self._task.component!r} emits a batch of {count} tuples with "
@@ -115,10 +112,7 @@ class SpoutCollector:
             )
         roots = self._next_ids(count) if message_ids is not None and self._tracking else None
         emission = Emission(route, columns, count, roots, self._next_ids)
-        self.emitted += count
-        if self.observe is not None:
-            self.observe(stream, zip(*columns, strict=True))
-        emission.send()
+        self.put_batch(emission, stream, columns, count)
         if roots is not None and message_ids is not None and emission.placed:
             self._task.track_all(roots.tolist(), message_ids)
             origins = () if self._origins is None else self._origins(message_ids)
@@ -127,6 +121,39 @@ class SpoutCollector:
             for message_id in message_ids or ():
                 self._task.ack_at_once(message_id)
         return emission.placed
+
+    def from_elsewhere(self, *_: Any) -> Sequence[int]:
+        """Refuse an emit by a thread that does not run the task."""
+        raise self._wrong_thread()
+
+    def _wrong_thread(self) -> EmitError:
+        if self.closed:
+            return EmitError(
+                f"the spout {self._component!r} emits after its task has left this process: stop "
+                "emitting in close"
+            )
+        return EmitError(
+            f"the spout {self._component!r} uses its collector in the thread "
+            f"{current_thread().name!r}, but only the thread that calls next_tuple may. Let other "
+            "threads put their messages into a queue.SimpleQueue, and emit what it holds in "
+            "next_tuple"
+        )
+
+    def _emit_the_rest(
+        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None, stream: str
+    ) -> Placed:
+        """Emit a batch without the tuples that cannot be sent, and refuse these."""
+        rows = list(zip(*columns, strict=True))
+        bad = self._routes[stream].sendable.unsendable_rows(rows)
+        for row, error in bad.items():
+            self._task.refused(error, rows[row], None if message_ids is None else message_ids[row])
+        kept = [row for row in range(len(rows)) if row not in bad]
+        if not kept:
+            return []
+        ids = None if message_ids is None else [message_ids[row] for row in kept]
+        left = [[column[row] for row in kept] for column in columns]
+        at = as_positions(kept)
+        return [(task, at[rows]) for task, rows in self.emit_batch(left, ids, stream)]
 
     def dead_letter(
         self,
@@ -145,6 +172,8 @@ class SpoutCollector:
         replays: int = 0,
         on_stored: Callable[[], None] | None = None,
     ) -> None:
+        if get_ident() != self.owner:
+            raise self._wrong_thread()
         letter = DeadLetter(
             topology=self._task.topology.name,
             component=self._task.component,
@@ -202,6 +231,7 @@ class SpoutTask:
         self.collector = SpoutCollector(
             self, table, outbox, next_id, next_ids or columns_of(next_id)
         )
+        self.outbox = outbox
         self.active = False
         """True while the spout emits. False before `activate`."""
         self.in_flight = 0
@@ -217,9 +247,15 @@ class SpoutTask:
         self._pending: RotatingMap[int, Pending] = RotatingMap(_BUCKETS)
         self._overdue: dict[int, Pending] = {}
         self._at_once: list[Any] = []
+        self._refused: list[tuple[Any, Note]] = []
         self._now = now
         self._rotate_every = self.config.message_timeout_secs / (_BUCKETS - 1)
         self._next_rotation = now + self._rotate_every
+
+    @property
+    def emitters(self) -> list[SpoutCollector]:
+        """The objects through which the spout emits."""
+        return [self.collector]
 
     def activate(self) -> Steps:
         """Activate the spout if it is inactive.
@@ -267,17 +303,21 @@ class SpoutTask:
 
     def tick_is_due(self, now: float) -> bool:
         """Return True if `tick` may have something to do."""
-        return now >= self._next_rotation or bool(self._overdue or self._at_once)
+        return now >= self._next_rotation or bool(self._overdue or self._at_once or self._refused)
 
     def tick(self, now: float) -> Steps:
         """Fail tuples that have been in flight for longer than the message timeout."""
         self._pass_time(now)
         overdue, self._overdue = self._overdue, {}
+        self.timed_out += len(overdue)
+        yield from self._expire(overdue)
+        yield from self._tell_at_once()
+
+    def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
+        """End trees that have exceeded the message timeout: the policy of at-least-once processing."""
         for entry in overdue.values():
-            self.timed_out += 1
             self.collector.timed_out = True
             yield from self._tell_failed(entry)
-        yield from self._tell_at_once()
 
     def _pass_time(self, now: float) -> None:
         """Advance the clock and rotate pending tuples.
@@ -303,6 +343,19 @@ class SpoutTask:
     def ack_at_once(self, message_id: Any) -> None:
         """Ack an untracked tuple as soon as `next_tuple` or `tick` returns."""
         self._at_once.append(message_id)
+
+    def refused(self, error: UnsendableError, values: Sequence[Any], message_id: Any) -> None:
+        """Report a tuple that cannot be sent, and fail its message as soon as `next_tuple` or
+        `tick` returns."""
+        note = self.report_refused(error)
+        if message_id is not None:
+            self._refused.append((message_id, note))
+
+    def report_refused(self, error: UnsendableError) -> Note:
+        """Report the error, with the line of the spout that emits the tuple."""
+        where = caller()
+        self.on_error(type(error)(f"{error} ({where})" if where else str(error)), "emitting")
+        return replace(note_of(self.task_id, error), where=where)
 
     def _pop(self, root: int) -> Pending | None:
         return self._pending.pop(root) or self._overdue.pop(root, None)
@@ -341,6 +394,12 @@ class SpoutTask:
         while self._at_once:
             message_ids, self._at_once = self._at_once, []
             yield from self._tell_acked(message_ids)
+        while self._refused:
+            refused, self._refused = self._refused, []
+            for message_id, note in refused:
+                self.collector.why_failed = note
+                self.in_flight += 1  # `_tell_failed` subtracts it
+                yield from self._tell_failed((message_id, self._now))
 
     def _tell_acked(self, message_ids: Sequence[Any]) -> Steps:
         ack = self.spout.ack

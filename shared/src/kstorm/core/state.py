@@ -4,6 +4,9 @@ The stored value of a key is its value at the time of `put`. So an unstorable va
 `put`, where only the tuple that caused it fails. A checkpoint concerns all tuples, so it must never
 fail for that reason. Immutable values that MessagePack can certainly hold are encoded at the
 checkpoint, once for all their puts. Other values are encoded at each put.
+
+A value is read as a recovery would read it, also right after its `put`. So a mutable value is kept
+in its encoded form, and each reader gets an object of its own.
 """
 
 from bisect import bisect_left, insort
@@ -12,8 +15,10 @@ from itertools import islice
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
-from kstorm.errors import FrameError
+from kstorm.core.salvage import UNREADABLE
+from kstorm.errors import FrameError, UnstorableError
 
 MAX_PAIR_BYTES: Final = (16 << 20) - 1024
 """Limit for a key with its encoded value: their record must fit into the changelog's
@@ -33,6 +38,21 @@ _FEW: Final = 100  # up to this many new keys are inserted singly, more are sort
 _CACHED_BYTES = 24 << 20
 _KEY_WEIGHT: Final = 240  # a dict entry, a key and a small value, in bytes
 _NESTED_WEIGHT: Final = 8  # ratio of an object's size to its encoded form
+
+
+class _Encoded(Struct, gc=False):
+    """A mutable value in its encoded form."""
+
+    data: bytes
+    ready: Any
+    """The value, decoded from `data`. Its first reader owns it. None if it has been read."""
+
+    def read(self) -> Any:
+        value = self.ready
+        if value is None:
+            return _decode(self.data)
+        self.ready = None
+        return value
 
 
 class TaskState:
@@ -70,13 +90,16 @@ class TaskState:
             value = self._cache[key]
         except KeyError:
             value = self._load_value(key)
+        if type(value) is _Encoded:
+            return value.read()
         return default if value is ABSENT else value
 
     def put(self, key: str, value: Any) -> None:
         """Set a key to the value as it is now. A value that is changed in place must be put again.
 
-        Raises `TypeError` if MessagePack cannot hold the value or the key is not a string, and
-        `ValueError` if both are too long for a record. Nothing is changed then.
+        `get` returns the value as MessagePack holds it: tuples and sets as lists, bytearrays as
+        bytes. Raises `TypeError` if MessagePack cannot hold the value or the key is not a string,
+        and `ValueError` if both are too long for a record. Nothing is changed then.
         """
         kind = type(value)
         if kind is int:
@@ -89,12 +112,20 @@ class TaskState:
                 or (kind is str and len(value) < _SHORT and value.isascii())
             )
         stored = None if later else _stored_form(key, value)
+        if stored is None:
+            kept = value
+        elif kind is list or kind is dict:
+            kept = _Encoded(stored, _checked(key, stored))
+        else:
+            kept = value if kind is str or kind is bytes else _kept(stored, _checked(key, stored))
         if key not in self._cache:
             _check_key(key)
             self._weight += _KEY_WEIGHT + len(key)
-        if stored is not None or key in self._weights:
-            self._weigh(key, 0 if stored is None else weight_of(value, stored))
-        self._cache[key] = value
+        if stored is not None:
+            self._weigh(key, weight_of(kept, stored))
+        elif key in self._weights:
+            self._weigh(key, 0)
+        self._cache[key] = kept
         self._dirty[key] = stored
 
     def delete(self, key: str) -> Any:
@@ -124,7 +155,7 @@ class TaskState:
         own = dict(self._cache)
         for key, value in own.items():
             if value is not ABSENT:
-                yield key, value
+                yield key, read(value)
         for stored_key, stored in self._load_all(b""):
             name = _name_of(stored_key)
             if name not in own:
@@ -143,14 +174,14 @@ class TaskState:
                 break
             while own is not None and own < name:
                 if (value := self._cache[own]) is not ABSENT:
-                    yield own, value
+                    yield own, read(value)
                 own = next(changed, None)
             if own == name:
                 continue  # yielded before the next stored key, or after the last
-            yield name, self._cache[name] if name in self._cache else value_of(name, stored)
+            yield name, read(self._cache[name]) if name in self._cache else value_of(name, stored)
         while own is not None:
             if (value := self._cache[own]) is not ABSENT:
-                yield own, value
+                yield own, read(value)
             own = next(changed, None)
 
     def _changed(self, start: str, end: str | None) -> Iterator[str]:
@@ -221,7 +252,7 @@ class TaskState:
 
     def _load_value(self, key: str) -> Any:
         stored = self._load(key.encode())
-        value = ABSENT if stored is None else value_of(key, stored)
+        value = ABSENT if stored is None else _kept(stored, value_of(key, stored))
         if self._weight > self._room:
             self._make_room()
         self._weight += _KEY_WEIGHT + len(key)
@@ -267,7 +298,7 @@ def value_of(name: str, stored: bytes) -> Any:
     """Decode the stored value of a key. Raises `FrameError` if it is invalid."""
     try:
         return _decode(stored)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise FrameError(
             f"the {len(stored)} bytes under the key {name[:100]!r} are not a value of a state: "
             f"{error}"
@@ -278,12 +309,12 @@ def _stored_form(key: str, value: Any) -> bytes:
     try:
         stored = _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, AttributeError) as error:
-        raise TypeError(
+        raise UnstorableError(
             f"the value of the key {key!r:.200} cannot be stored, because MessagePack cannot "
             f"encode it: {error}"
         ) from None
     if len(stored) > MAX_PAIR_BYTES - 4 * len(key):
-        raise ValueError(
+        raise UnstorableError(
             f"the value of the key {key!r:.200} has {len(stored)} bytes, but a record holds at "
             f"most {MAX_PAIR_BYTES} with the key: spread the value over several keys"
         )
@@ -304,6 +335,41 @@ def _check_key(key: str) -> None:
         raise ValueError(
             f"the state's key {key!r:.200} has {size} bytes, but may have at most {MAX_KEY_BYTES}"
         )
+
+
+def as_stored(key: str, value: Any) -> Any:
+    """Return a value as a state would return it after `put`, as an object of its own.
+
+    Raises the same as `put`.
+    """
+    kind = type(value)
+    if kind is float or kind is bool or value is None:
+        return value
+    if kind is int and LEAST_INT <= value <= MOST_INT:
+        return value
+    stored = _stored_form(key, value)
+    return value if kind is str or kind is bytes else _checked(key, stored)
+
+
+def _checked(key: str, stored: bytes) -> Any:
+    """Return the value as it is read after a recovery."""
+    try:
+        return _decode(stored)
+    except UNREADABLE as error:
+        raise TypeError(
+            f"the value of the key {key!r:.200} cannot be stored, because MessagePack can encode "
+            f"it but not read it back: {error}"
+        ) from None
+
+
+def _kept(stored: bytes, value: Any) -> Any:
+    """Return a decoded value as the cache keeps it."""
+    return _Encoded(stored, value) if type(value) is list or type(value) is dict else value
+
+
+def read(value: Any) -> Any:
+    """Return a value of the cache as a reader gets it."""
+    return value.read() if type(value) is _Encoded else value
 
 
 def weight_of(value: Any, stored: bytes) -> int:

@@ -18,8 +18,8 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from kstorm.core.extent import MOST_VALUES, within
-from kstorm.core.notes import Note
+from kstorm.core.failure_notes import Note
+from kstorm.core.frame_limits import MOST_VALUES, within
 from kstorm.core.origins import OriginRun
 from kstorm.core.salvage import UNREADABLE, read_by_value
 from kstorm.errors import FrameError
@@ -55,7 +55,7 @@ class TupleFrame(Struct, array_like=True):
     """Position → edges of the tuples that it is anchored to, for traced trees."""
 
 
-class Salvaged(TupleFrame, array_like=True):
+class SalvagedFrame(TupleFrame, array_like=True):
     """The readable tuples of a `TupleFrame` in which some do not decode. It is never sent."""
 
     lost: int = 0
@@ -137,6 +137,9 @@ def encode(frame: Frame) -> bytes:
     return _encoder.encode(frame)
 
 
+encode_values: Final[Callable[[list[Any]], bytes]] = _encoder.encode
+
+
 def encode_tuples(frame: TupleFrame, write: Writer = encode) -> bytes:
     """Encode as `write` does, and check that the result can be decoded.
 
@@ -159,7 +162,7 @@ def encode_tuples(frame: TupleFrame, write: Writer = encode) -> bytes:
 def decode(kind: type[F], data: bytes | None) -> F:
     """Decode a record value. Raises `FrameError` with the reason if it is invalid.
 
-    If some tuples of a frame do not decode, the result is the `Salvaged` rest.
+    If some tuples of a frame do not decode, the result is the `SalvagedFrame` rest.
     """
     if data is None:
         raise FrameError(f"a record without a value is not a valid {kind.__name__}")
@@ -242,7 +245,7 @@ def unpack_pairs(roots: bytes, vals: bytes) -> Iterable[tuple[int, int]]:
     return zip(unpack_ids(roots), unpack_ids(vals), strict=True)
 
 
-def _salvaged(data: bytes) -> Salvaged | None:
+def _salvaged(data: bytes) -> SalvagedFrame | None:
     """Return the readable tuples of an undecodable frame, or None if it is not a frame at all."""
     try:
         found = read_by_value(data)
@@ -262,7 +265,7 @@ def _salvaged(data: bytes) -> Salvaged | None:
         ):
             if root:
                 lost[root] = lost.get(root, 0) ^ edge
-    return Salvaged(
+    return SalvagedFrame(
         shell.version,
         shell.component,
         shell.task,

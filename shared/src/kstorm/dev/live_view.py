@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kstorm.dev.progress_watch import ComponentState, ProgressSnapshot
-from kstorm.runtime.service.figures import format_error, format_seconds
+from kstorm.runtime.service.status_counters import format_error, format_seconds
 
 _LINE_SECS: Final = 2.0
 

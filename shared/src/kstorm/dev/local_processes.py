@@ -21,7 +21,7 @@ from kstorm.dev.ports import reserve_port
 from kstorm.dev.processes import ManagedProcess
 from kstorm.dev.supervisor import Supervisor
 from kstorm.errors import LocalError
-from kstorm.runtime import running
+from kstorm.runtime import run_files
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
@@ -115,14 +115,14 @@ class LocalProcesses:
                 self._supervisor.remove(worker.process, _STOP_SECONDS)
         self._supervisor.stop(_STOP_SECONDS)
         self.workers.clear()
-        running.remove(self.workdir)
+        run_files.remove(self.workdir)
 
     def kill(self) -> None:
         """Kill all workers immediately. In-flight tuples are replayed when the topology is started
         again."""
         self._supervisor.stop(0)
         self.workers.clear()
-        running.remove(self.workdir)
+        run_files.remove(self.workdir)
 
     def statuses(self) -> dict[str, dict[str, Any] | None]:
         """Return the `/status` of every worker by name, queried in parallel."""
@@ -156,7 +156,7 @@ class LocalProcesses:
     def _tell(self) -> None:
         """Write the list of running workers for the web UI."""
         workers = (
-            running.RunningWorker(
+            run_files.RunningWorker(
                 worker.name,
                 worker.component,
                 f"http://127.0.0.1:{worker.web_port}",
@@ -164,8 +164,8 @@ class LocalProcesses:
             )
             for worker in self.workers
         )
-        running.write(
-            self.workdir, running.describe(self.topology, self.bootstrap, self.zookeeper, workers)
+        run_files.write(
+            self.workdir, run_files.describe(self.topology, self.bootstrap, self.zookeeper, workers)
         )
 
     def _check_died(self, names: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kstorm.dev.local_processes import LocalProcesses, Worker
-from kstorm.runtime.service.figures import Figures, last_error, life_of
+from kstorm.runtime.service.status_counters import StatusCounters, last_error, run_key
 
 _WINDOW_SECS: Final = 5.0
 
@@ -28,9 +28,9 @@ class ComponentState:
     """Number of processes that should run."""
     ready: int
     """Number of processes that are ready."""
-    total: Figures
+    total: StatusCounters
     """Metrics since the start."""
-    recent: Figures
+    recent: StatusCounters
     """Metrics of the last `recent_secs`. `pending` is the growth in that time."""
     recent_secs: float
     last_error: str
@@ -78,7 +78,7 @@ class ProgressSnapshot:
     @property
     def complete_latency_counts(self) -> list[int]:
         """Histogram of complete latencies (emit to ack of a tree) since the start."""
-        return list(sum((spout.total for spout in self.spouts), Figures()).latency_counts)
+        return list(sum((spout.total for spout in self.spouts), StatusCounters()).latency_counts)
 
 
 class ProgressWatch:
@@ -88,7 +88,7 @@ class ProgressWatch:
     def __init__(self, processes: LocalProcesses) -> None:
         self._processes = processes
         self._lives: dict[str, _ProcessLives] = {}
-        self._history: deque[tuple[float, dict[str, Figures]]] = deque()
+        self._history: deque[tuple[float, dict[str, StatusCounters]]] = deque()
         self.statuses: Mapping[str, dict[str, Any] | None] = {}
         """Each worker's `/status` from the last `look`."""
 
@@ -105,13 +105,18 @@ class ProgressWatch:
         for worker in workers:
             by_component.setdefault(worker.component, []).append(worker)
         totals = {
-            component: sum((self._lives[worker.name].total for worker in of_it), Figures())
+            component: sum((self._lives[worker.name].total for worker in of_it), StatusCounters())
             for component, of_it in by_component.items()
         }
         since, before = self._remember(now, totals)
         states = [
             self._state(
-                component, of_it, totals[component], before.get(component, Figures()), now, since
+                component,
+                of_it,
+                totals[component],
+                before.get(component, StatusCounters()),
+                now,
+                since,
             )
             for component, of_it in by_component.items()
         ]
@@ -120,7 +125,9 @@ class ProgressWatch:
             states, [worker.name for worker in workers if not self._lives[worker.name].ready]
         )
 
-    def _remember(self, now: float, totals: dict[str, Figures]) -> tuple[float, dict[str, Figures]]:
+    def _remember(
+        self, now: float, totals: dict[str, StatusCounters]
+    ) -> tuple[float, dict[str, StatusCounters]]:
         """Store the totals. Return those of some seconds ago, for comparison."""
         self._history.append((now, totals))
         while len(self._history) > 2 and self._history[1][0] <= now - _WINDOW_SECS:
@@ -131,8 +138,8 @@ class ProgressWatch:
         self,
         component: str,
         workers: list[Worker],
-        total: Figures,
-        before: Figures,
+        total: StatusCounters,
+        before: StatusCounters,
         now: float,
         since: float,
     ) -> ComponentState:
@@ -160,10 +167,10 @@ class _ProcessLives:
         """Time by this process's clock, and type and task. Empty if there was none."""
         self.ready = False
         self._life = (0, 0.0)
-        self._past = self._present = Figures()
+        self._past = self._present = StatusCounters()
 
     @property
-    def total(self) -> Figures:
+    def total(self) -> StatusCounters:
         return self._past + self._present
 
     def learn(self, status: Mapping[str, Any] | None, now: float) -> None:
@@ -171,9 +178,9 @@ class _ProcessLives:
         if status is None:
             self._present = replace(self._present, pending=0)  # its tasks may have moved
             return
-        if life_of(status) != self._life:
-            self._past, self._life = self._past + replace(self._present, pending=0), life_of(status)
-        self._present = Figures.of(status)
+        if run_key(status) != self._life:
+            self._past, self._life = self._past + replace(self._present, pending=0), run_key(status)
+        self._present = StatusCounters.of(status)
         self.kind = status["kind"]
         if status["last_error"]:
             self.last_error = now - status["last_error_age"], last_error(status)

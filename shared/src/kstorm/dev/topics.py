@@ -10,8 +10,8 @@ from kazoo.exceptions import NoNodeError
 
 from kstorm.dev.endpoints import zookeeper_client
 from kstorm.errors import KstormError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 
 _TIMEOUT_SECS: Final = 30.0

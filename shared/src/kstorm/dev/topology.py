@@ -26,10 +26,10 @@ from kstorm.dev.topics import topic_names
 from kstorm.dev.web_ui import web_ui
 from kstorm.errors import ConfigError, TopicError
 from kstorm.kafka import KafkaSpout
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.base.terminal import Screen
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
-from kstorm.runtime.kafka.transactions import check_transactions
-from kstorm.runtime.service.settings import Settings
-from kstorm.runtime.terminal import Screen
+from kstorm.runtime.kafka.transactional_producer import check_transactions
 from kstorm.topology import Topology
 
 _PARTITIONS: Final = 12

@@ -9,18 +9,22 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from kstorm.errors import ConfigError
-from kstorm.flux.replacing import REFERENCE, Replacements
+from kstorm.flux.substitution import REFERENCE, Replacements
 
 Step = str | int
 """A key of a mapping or an index of a list."""
 
 _TEXT: Final = "tag:yaml.org,2002:str"
 _KINDS: Final = {f"tag:yaml.org,2002:{kind}" for kind in ("bool", "float", "int", "null")}
+_NUMBERS: Final = {"tag:yaml.org,2002:float", "tag:yaml.org,2002:int"}
 _MERGE: Final = "tag:yaml.org,2002:merge"
+_AMBIGUOUS: Final = re.compile(r".*:.*|[-+]?0[0-9_]+")
+_MOST_VALUES: Final = 100_000
+"""Most values of a file, if each alias is replaced by a copy."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilePosition:
     """A position in a file. Lines and columns count from 1."""
 
     file: str
@@ -39,7 +43,7 @@ class Document:
     values: Any
     _root: Node
 
-    def place(self, path: Iterable[Step] = (), *, key: bool = False) -> Place:
+    def place(self, path: Iterable[Step] = (), *, key: bool = False) -> FilePosition:
         """Return the position of a value, or of its key. If it does not exist, return that of its
         nearest ancestor."""
         node = shown = self._root
@@ -84,13 +88,13 @@ def _parsed(text: str, file: str, replacements: Replacements) -> Document:
     loader = yaml.SafeLoader(text)
     try:
         root = loader.get_single_node() or MappingNode("tag:yaml.org,2002:map", [])
-        _Walk(file, replacements, loader).check(root)
+        _NodeWalk(file, replacements, loader).check(root)
         return Document(file, loader.construct_document(root), root)
     finally:
         loader.dispose()
 
 
-class _Walk:
+class _NodeWalk:
     """Walks a file's nodes, rejects duplicate keys and cycles, and replaces `${…}`."""
 
     def __init__(self, file: str, replacements: Replacements, loader: yaml.SafeLoader) -> None:
@@ -98,7 +102,7 @@ class _Walk:
         self._replacements = replacements
         self._loader = loader
         self._above: list[Node] = []
-        self._seen: set[int] = set()
+        self._sizes: dict[int, int] = {}
 
     def check(self, node: Node) -> None:
         """Check a node and everything below it."""
@@ -107,9 +111,11 @@ class _Walk:
                 f"{_place(self._file, node)}: this value contains itself; an alias must not refer "
                 "to a value that contains it"
             )
-        if id(node) in self._seen or isinstance(node, ScalarNode):
+        if isinstance(node, ScalarNode):
+            self._refuse_ambiguous(node)
             return
-        self._seen.add(id(node))
+        if id(node) in self._sizes:
+            return
         self._above.append(node)
         if isinstance(node, MappingNode):
             self._refuse_twice(node)
@@ -121,6 +127,28 @@ class _Walk:
             for value in node.value:
                 self.check(value)
         self._above.pop()
+        self._weigh(node)
+
+    def _weigh(self, node: Node) -> None:
+        """Refuse aliases of aliases: a few lines of them are billions of values."""
+        below = (
+            [one for _, one in node.value] if isinstance(node, MappingNode) else list(node.value)
+        )
+        size = self._sizes[id(node)] = 1 + sum(self._sizes.get(id(one), 1) for one in below)
+        if size > _MOST_VALUES:
+            raise ConfigError(
+                f"{_place(self._file, node)}: with its aliases, this value has more than "
+                f"{_MOST_VALUES:,} values: write fewer aliases of values that contain aliases"
+            )
+
+    def _refuse_ambiguous(self, node: ScalarNode) -> None:
+        """Refuse numbers that YAML 1.1 reads in another base: 10:30 is 630, and 012 is 10."""
+        if node.style is None and node.tag in _NUMBERS and _AMBIGUOUS.fullmatch(node.value):
+            number = self._loader.construct_object(node)
+            raise ConfigError(
+                f"{_place(self._file, node)}: {node.value} means {number} in YAML: write {number} "
+                f"for the number, or '{node.value}' for text"
+            )
 
     def _refuse_twice(self, node: MappingNode) -> None:
         known: set[tuple[str, str]] = set()
@@ -170,10 +198,11 @@ class _Walk:
         )
 
     def _read(self, node: Node, text: str) -> ScalarNode:
-        """Resolve text as YAML resolves a value without quotes. Times and values that look like
-        times stay text."""
+        """Resolve text as YAML resolves a value without quotes. Times, values that look like times
+        and numbers that begin with 0 stay text."""
         tag = _tag_of(self._loader, text)
-        return self._scalar(node, text, tag if tag in _KINDS and ":" not in text else _TEXT)
+        plain = tag in _KINDS and _AMBIGUOUS.fullmatch(text) is None
+        return self._scalar(node, text, tag if plain else _TEXT)
 
     def _scalar(self, node: Node, text: str, tag: str) -> ScalarNode:
         return ScalarNode(
@@ -220,6 +249,10 @@ def _entries(node: MappingNode, name: str) -> Iterator[tuple[Node, Node]]:
     )
 
 
-def _place(file: str, node: Node) -> Place:
+def _place(file: str, node: Node) -> FilePosition:
     mark = node.start_mark
-    return Place(file, 1, 1) if mark is None else Place(file, mark.line + 1, mark.column + 1)
+    return (
+        FilePosition(file, 1, 1)
+        if mark is None
+        else FilePosition(file, mark.line + 1, mark.column + 1)
+    )

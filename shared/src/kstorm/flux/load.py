@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kstorm.errors import ConfigError, KstormError, TopologyError
-from kstorm.flux.document import Place
+from kstorm.flux.document import FilePosition
 from kstorm.flux.files import read_text
 from kstorm.flux.model import GroupingDef, VertexDef
 from kstorm.flux.objects import Objects
-from kstorm.flux.replacing import Replacements, parse_properties
-from kstorm.flux.source import from_source
+from kstorm.flux.substitution import Replacements, parse_properties
+from kstorm.flux.topology_source import build_from_source
 from kstorm.flux.wiring import Located, Wiring, read_wiring
 from kstorm.topology import BoltDeclarer, Config, SpoutDeclarer, Topology, TopologyBuilder
 
@@ -54,7 +54,7 @@ def build(wiring: Wiring) -> Topology:
     objects = Objects(wiring.components)
     config = _config(wiring)
     if wiring.source is not None:
-        return from_source(wiring, objects, config)
+        return build_from_source(wiring, objects, config)
     if wiring.name is None:
         raise ConfigError(f"{wiring.file}: the topology has no name: add name")
     builder = _at(wiring.name.at(), TopologyBuilder, wiring.name.value, config)
@@ -128,14 +128,14 @@ def _subscribe(
     _at(stream.at(), declare, defined.from_, *further, stream=grouping.stream_id)
 
 
-def _at(place: Place, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+def _at(place: FilePosition, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
     try:
         return function(*args, **kwargs)
     except KstormError as error:
         raise TopologyError(f"{place}: {error}") from None
 
 
-def _likely(wiring: Wiring, message: str) -> Place | str:
+def _likely(wiring: Wiring, message: str) -> FilePosition | str:
     """Return the likely position of an error about the whole wiring. Its message names both ends of
     a stream, or one ID."""
     for (emitter, bolt, _), stream in wiring.streams.items():

@@ -12,13 +12,13 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from kstorm.errors import ConfigError
-from kstorm.flux.calling import called, find_at, fitting, hints_of, method_of
-from kstorm.flux.document import Place, Step
+from kstorm.flux.calls import call_at, convert_arguments, find_at, hints_of, method_of
+from kstorm.flux.document import FilePosition, Step
 from kstorm.flux.model import ComponentDef, ObjectDef, PropertyDef
 from kstorm.flux.wiring import Located
-from kstorm.references import Kind
+from kstorm.references import ExpectedKind
 
-CLASS: Final = Kind(
+CLASS: Final = ExpectedKind(
     "class", lambda module, value: isinstance(value, type) and value.__module__ == module.__name__
 )
 
@@ -31,7 +31,7 @@ class Objects:
         self._made: dict[str, Any] = {}
         self._making: list[str] = []
 
-    def component(self, id: str, at: Place) -> Any:
+    def component(self, id: str, at: FilePosition) -> Any:
         """Return the component with this ID. Raises `ConfigError` if it does not exist or depends
         on itself."""
         if not isinstance(id, str) or id not in self._defined:
@@ -85,7 +85,11 @@ class Objects:
         kwargs = {
             key: self.value(arg, where, (*path, "kwargs", key)) for key, arg in found.kwargs.items()
         }
-        return called(function, args, {**further, **kwargs}, where.at(*path), name)
+        places = (
+            [where.at(*path, "args", index) for index in range(len(args))],
+            {key: where.at(*path, "kwargs", key) for key in kwargs},
+        )
+        return call_at(function, args, {**further, **kwargs}, where.at(*path), name, places)
 
     def value(self, value: Any, where: Located[Any], path: Sequence[Step]) -> Any:
         """Return a value with all references in it, at any depth, replaced by their components."""
@@ -121,19 +125,24 @@ class Objects:
         return self.call(found, where, (), found.__name__)
 
     def _with_properties(self, made: Any, where: Located[ObjectDef]) -> Any:
-        given: dict[str, tuple[Place, Any]] = {}
+        given: dict[str, tuple[FilePosition, Any]] = {}
         for index, one in enumerate(where.value.properties):
             at = where.at("properties", index)
             given[one.name] = (at, self._property(one, where, index, at))
         if given and _is_frozen(type(made)):
             return _replaced(
-                made, {name: value for name, (_, value) in given.items()}, where.at("properties")
+                made,
+                {name: value for name, (_, value) in given.items()},
+                where.at("properties"),
+                {name: at for name, (at, _) in given.items()},
             )
         for name, (at, value) in given.items():
             _set(made, name, value, at)
         return made
 
-    def _property(self, one: PropertyDef, where: Located[ObjectDef], index: int, at: Place) -> Any:
+    def _property(
+        self, one: PropertyDef, where: Located[ObjectDef], index: int, at: FilePosition
+    ) -> Any:
         said = {
             key: getattr(one, key)
             for key in ("value", "ref", "reflist")
@@ -150,12 +159,12 @@ class Objects:
         )
 
 
-def _set(made: Any, name: str, value: Any, at: Place) -> None:
+def _set(made: Any, name: str, value: Any, at: FilePosition) -> None:
     """Set a property with a method `set_NAME` if the object has one, otherwise as an attribute."""
     kind = type(made)
     setter = getattr(made, f"set_{name}", None)
     if callable(setter) and not name.startswith("_"):
-        called(setter, [value], {}, at, f"set_{name}")
+        call_at(setter, [value], {}, at, f"set_{name}", ([at], {}))
         return
     if name.startswith("_") or not hasattr(made, name):
         known = ", ".join(
@@ -166,15 +175,17 @@ def _set(made: Any, name: str, value: Any, at: Place) -> None:
         raise ConfigError(
             f"{at}: {kind.__name__} has no property {name!r}: it has {known or 'none'}"
         )
-    fitted = fitting({name: value}, hints_of(kind), at)[name]
-    called(setattr, [made, name, fitted], {}, at, f"{kind.__name__}.{name}")
+    fitted = convert_arguments({name: value}, hints_of(kind), at, {name: at})[name]
+    call_at(setattr, [made, name, fitted], {}, at, f"{kind.__name__}.{name}")
 
 
 def _is_frozen(kind: type) -> bool:
     return dataclasses.is_dataclass(kind) and bool(getattr(kind, "__dataclass_params__").frozen)  # noqa: B009 - unknown to mypy
 
 
-def _replaced(made: Any, values: Mapping[str, Any], at: Place) -> Any:
+def _replaced(
+    made: Any, values: Mapping[str, Any], at: FilePosition, places: Mapping[str, FilePosition]
+) -> Any:
     """Return a changed copy of a frozen object. Creating the copy validates it again."""
     kind = type(made)
     known = [each.name for each in dataclasses.fields(made) if each.init]
@@ -184,6 +195,10 @@ def _replaced(made: Any, values: Mapping[str, Any], at: Place) -> Any:
                 f"{at}: {kind.__name__} has no property {name!r}: it has "
                 f"{', '.join(known) or 'none'}"
             )
-    return called(
-        dataclasses.replace, [made], fitting(values, hints_of(kind), at), at, kind.__name__
+    return call_at(
+        dataclasses.replace,
+        [made],
+        convert_arguments(values, hints_of(kind), at, places),
+        at,
+        kind.__name__,
     )

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from kstorm.errors import ConfigError
-from kstorm.flux.document import Document, Place, Step, parse
+from kstorm.flux.definitions import read_definitions
+from kstorm.flux.document import Document, FilePosition, Step, parse
 from kstorm.flux.files import find_resource, read_text
 from kstorm.flux.model import ComponentDef, IncludeDef, SourceDef, StreamDef, TopologyDef, VertexDef
-from kstorm.flux.reading import definitions
-from kstorm.flux.replacing import Replacements
+from kstorm.flux.substitution import Replacements
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class Located(Generic[T]):
     document: Document
     path: tuple[Step, ...]
 
-    def at(self, *further: Step) -> Place:
+    def at(self, *further: Step) -> FilePosition:
         """Return the position of the definition or of a part of it."""
         return self.document.place((*self.path, *further))
 
@@ -69,7 +69,7 @@ def read_wiring(path: Path, replacements: Replacements) -> Wiring:
 
 def _read(path: Path, replacements: Replacements, what: str, above: tuple[Path, ...]) -> Wiring:
     document = parse(read_text(path, what), str(path), replacements)
-    defined = definitions(document)
+    defined = read_definitions(document)
     wiring = _wiring_of(document, defined)
     wiring.files.append(path)
     for index, include in enumerate(defined.includes):
@@ -84,7 +84,7 @@ def _read(path: Path, replacements: Replacements, what: str, above: tuple[Path, 
     return wiring
 
 
-def _path_of(include: IncludeDef, path: Path, at: Place) -> Path:
+def _path_of(include: IncludeDef, path: Path, at: FilePosition) -> Path:
     if not include.resource:
         return path.parent / include.file
     found = find_resource(include.file)

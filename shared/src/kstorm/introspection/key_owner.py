@@ -7,10 +7,9 @@ guess. They are assumed to be the key itself, as in a word count, or the JSON li
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from kstorm.core.routing import stable_hash
 from kstorm.introspection.outline import Outline
+from kstorm.topology.keys import listed_values
 
 
 def owner_of(outline: Outline, component: str, values: Sequence[Any]) -> int | None:
@@ -47,10 +46,7 @@ def _grouping_fields(outline: Outline, component: str) -> int | None:
 
 
 def _listed(key: str) -> list[Any] | None:
-    if not key.startswith("["):
-        return None
     try:
-        found = msgspec.json.decode(key)
-    except (msgspec.DecodeError, RecursionError, ValueError):
+        return listed_values(key)
+    except ValueError:
         return None
-    return found if isinstance(found, list) else None

@@ -26,8 +26,8 @@ from kstorm.kafka.mapper import (
     TupleToKafkaMapper,
 )
 from kstorm.kafka.offsets import StoredOffset
+from kstorm.kafka.partition_assignment import calculate_partitions_for_task
 from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
-from kstorm.kafka.partitions import calculate_partitions_for_task
 from kstorm.kafka.ports import KAFKA, Broker, KafkaPorts, Partition
 from kstorm.kafka.retry import ExponentialBackoffRetryManager
 from kstorm.kafka.retry_manager import FailedMessageRetryManager

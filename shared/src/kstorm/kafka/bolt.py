@@ -17,9 +17,8 @@ from functools import partial
 from typing import Any, Final, Self
 
 from kstorm.errors import BrokerError, KstormError, NotYetError
-from kstorm.kafka.bolt_rules import checked, refuse_serializers
+from kstorm.kafka.bolt_checks import checked_topic_selector, reject_serializers
 from kstorm.kafka.callback import ProducerCallback, call_back
-from kstorm.kafka.held import HeldTuples
 from kstorm.kafka.lineage import Lineage
 from kstorm.kafka.mapper import (
     DefaultTopicSelector,
@@ -36,8 +35,10 @@ from kstorm.kafka.serializer import (
     column,
     open_serializer,
 )
+from kstorm.kafka.serializer_backlog import SerializerBacklog
 from kstorm.topology import Bolt, Config, OutputCollector, TopologyContext, Tuple, TupleBatch
 from kstorm.topology.component import Maybe
+from kstorm.topology.context import CLOCK
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class KafkaBolt(Bolt):
         self._async = True
         self._fire_and_forget = False
         self._callback: ProducerCallback | None = None
-        self._held: HeldTuples
+        self._held: SerializerBacklog
         self._trials = 0
         self._written = 0
         self._skipped = 0
@@ -99,7 +100,7 @@ class KafkaBolt(Bolt):
         By default it uses the process's producer. Raises `ConfigError` if the properties contain a
         serializer, as in Java.
         """
-        refuse_serializers(properties)
+        reject_serializers(properties)
         self.producer_properties = dict(properties)
         return self
 
@@ -175,7 +176,7 @@ class KafkaBolt(Bolt):
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
         """Open the producer. Raises `ConfigError` without a topic selector or on bad settings."""
         super().prepare(config, context, collector)
-        selector = checked(
+        selector = checked_topic_selector(
             context.component,
             self._selector,
             self._async,
@@ -190,7 +191,9 @@ class KafkaBolt(Bolt):
         # With exactly-once processing, a tuple that timed out is not replayed, so it is held until
         # its record can be built.
         self._patience = math.inf if config.exactly_once else config.topology_message_timeout_secs
-        self._held = HeldTuples(self._patience)
+        clock = context.resources.get(CLOCK)
+        self._simulated = clock is not None
+        self._held = SerializerBacklog(self._patience, clock or time.monotonic)
         own = self.producer_properties
         if self._callback is not None:
             self._callback.prepare(config, context)
@@ -390,7 +393,14 @@ class KafkaBolt(Bolt):
     def _try_again_soon(self, error: NotYetError) -> None:
         """Schedule a retry of the held tuples. A superfluous retry does nothing."""
         self._tell_if_long(error)
+        if self._simulated:
+            return  # the cluster calls `try_held`
         asyncio.get_running_loop().call_later(_TRY_AGAIN_SECS, self._try_again)
+
+    def try_held(self) -> None:
+        """Try to write the held tuples again. A simulated cluster calls this as time passes."""
+        if self._held:
+            self._try_again()
 
     def _try_again(self) -> None:
         for tuple in self._held.take_expired():

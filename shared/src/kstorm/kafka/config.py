@@ -11,8 +11,9 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.extent import MOST_MESSAGE_BYTES
+from kstorm.fitting import check_fields, fits
 from kstorm.kafka.hosts import BrokerHosts, StaticHosts
+from kstorm.kafka.message_limits import MOST_MESSAGE_BYTES
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import MultiScheme, RawMultiScheme, check_multi_scheme
 from kstorm.topology import DEFAULT_STREAM
@@ -20,7 +21,7 @@ from kstorm.topology import DEFAULT_STREAM
 SPOUTS_OWN_PROPERTIES: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "enable.partition.eof": False,
+    "enable.partition.eof": True,
     "auto.offset.reset": "error",
 }
 """librdkafka consumer properties that users cannot change. The spout itself decides which offsets
@@ -48,6 +49,16 @@ class ProcessingGuarantee(Enum):
     """A message is finished as soon as it is emitted. The offset is stored every
     `state_update_interval_ms`. Failed messages are lost. Messages emitted since the last write are
     emitted again after a crash. Tuple trees are not tracked."""
+
+
+_CHECKED_BELOW: Final = (
+    "hosts",
+    "processing_guarantee",
+    "scheme",
+    "start_offset_time",
+    "zk_servers",
+)
+"""Fields whose own checks name the possible values."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +133,7 @@ class KafkaConfig:
     above. Properties in `SPOUTS_OWN_PROPERTIES` are rejected unless they have the value there."""
 
     def __post_init__(self) -> None:
+        check_fields(self, but=_CHECKED_BELOW)
         if not self.topic:
             raise ConfigError("the spout config has no topic: name the topic to read")
         if not isinstance(self.hosts, BrokerHosts):
@@ -211,11 +223,12 @@ class SpoutConfig(KafkaConfig):
     """Decides when a failed message is emitted again: a class or `module:class`, instantiated with
     this config once per partition (Storm's `failedMsgRetryManagerClass`)."""
 
-    retry_initial_delay_ms: int = field(default=0, kw_only=True)
-    """Milliseconds between a message's first failure and its second attempt."""
+    retry_initial_delay_ms: int = field(default=100, kw_only=True)
+    """Milliseconds between a message's first failure and its second attempt (Storm: 0)."""
 
-    retry_delay_multiplier: float = field(default=1.0, kw_only=True)
-    """The delay is multiplied by this factor after each further failure."""
+    retry_delay_multiplier: float = field(default=2.0, kw_only=True)
+    """The delay is multiplied by this factor after each further failure (Storm: 1). By default, a
+    message that always fails is emitted 10 times in the first minute, and then once a minute."""
 
     retry_delay_max_ms: int = field(default=60_000, kw_only=True)
     """Maximum delay in milliseconds."""
@@ -245,7 +258,7 @@ class SpoutConfig(KafkaConfig):
             )
         if not self.id or "/" in self.id:
             raise ConfigError(f"the spout config's id is {self.id!r}: give it a name without '/'")
-        if isinstance(self.zk_servers, str):
+        if isinstance(self.zk_servers, str) or not fits(self.zk_servers, Sequence[str] | None):
             raise ConfigError(
                 f"zk_servers is {self.zk_servers!r}: it must be a list of at least one host"
             )
@@ -283,9 +296,10 @@ class SpoutConfig(KafkaConfig):
 
 
 def _check_at_least(name: str, value: object, least: int) -> None:
-    if isinstance(value, int) and value < least:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if whole and value < least:  # type: ignore[operator] # an int
         raise ConfigError(f"{name} is {value}: it must be at least {least}")
-    if not isinstance(value, int):
+    if not whole:
         known = (
             "EARLIEST_TIME, LATEST_TIME or a Unix time in ms, "
             if name == "start_offset_time"

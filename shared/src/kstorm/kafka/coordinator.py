@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.kafka.above import Run
+from kstorm.kafka.completed_ranges import Run
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
-from kstorm.kafka.finished import FinishedRange, moved
-from kstorm.kafka.finished_topic import FinishedTopic
+from kstorm.kafka.finished_ranges import FinishedRange, moved_range
+from kstorm.kafka.offset_committer import OffsetCommitter, default_outcome, skipped_range
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
-from kstorm.kafka.partition_manager import PartitionManager
-from kstorm.kafka.partitions import (
+from kstorm.kafka.partition_assignment import (
     calculate_partitions_for_task,
     calculate_partitions_of_topics_for_task,
 )
+from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.ports import (
     Broker,
     OffsetStore,
@@ -36,7 +36,6 @@ from kstorm.kafka.ports import (
     SourceFault,
     SourceReader,
 )
-from kstorm.kafka.storing import Storing, is_kept_above, passed_over, said_of_the_rest
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 
 log = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ _HELD, _FENCED = Ownership.HELD, Ownership.FENCED
 
 
 @dataclass(slots=True)
-class _Slot:
+class _AssignedPartition:
     """A partition that is assigned to this task."""
 
     partition: Partition
@@ -77,7 +76,7 @@ class PartitionCoordinator(ABC):
         source: SourceReader,
         offsets: OffsetStore,
         topology: TopologyRef,
-        finished: FinishedTopic,
+        storing: OffsetCommitter,
     ) -> None:
         self.managers: list[PartitionManager] = []
         """The managers that may emit, as of the last tick."""
@@ -87,12 +86,11 @@ class PartitionCoordinator(ABC):
         self._source = source
         self._offsets = offsets
         self._topology = topology
-        keeps_above = is_kept_above(config, context.topology)
-        self._storing = Storing(offsets, source, finished, topology, keeps_above=keeps_above)
-        self._rest = said_of_the_rest(config, context.topology)
-        self._slots: dict[Partition, _Slot] = {}
+        self._storing = storing
+        self._rest = default_outcome(config, context.topology)
+        self._slots: dict[Partition, _AssignedPartition] = {}
         # These partitions keep their lock until their last range is written.
-        self._leaving: dict[Partition, _Slot] = {}
+        self._leaving: dict[Partition, _AssignedPartition] = {}
         self._now = 0.0
         self._known: Mapping[Partition, Broker] = {}
         self._looked = False
@@ -209,9 +207,9 @@ class PartitionCoordinator(ABC):
             self._leave(self._slots[partition], "the topic no longer has it")
             del self._slots[partition]
         for partition in mine:
-            self._slots.setdefault(partition, _Slot(partition, late))
+            self._slots.setdefault(partition, _AssignedPartition(partition, late))
 
-    def _start(self, slot: _Slot, now: float) -> None:
+    def _start(self, slot: _AssignedPartition, now: float) -> None:
         if now < slot.rest_until:
             return
         partition = slot.partition
@@ -237,7 +235,7 @@ class PartitionCoordinator(ABC):
                 self._begin(
                     slot,
                     offset,
-                    passed_over(
+                    skipped_range(
                         self._config, self._offsets.stored_offset(partition), stored, offset
                     ),
                 )
@@ -259,7 +257,7 @@ class PartitionCoordinator(ABC):
         )
         return None if ignored else stored
 
-    def _resume_at(self, slot: _Slot, stored: StoredOffset | None) -> int | None:
+    def _resume_at(self, slot: _AssignedPartition, stored: StoredOffset | None) -> int | None:
         """Return the offset to start at, or None while it is being looked up."""
         behind = self._config.max_offset_behind
         if stored is None:
@@ -271,7 +269,7 @@ class PartitionCoordinator(ABC):
             return None
         return start if start - stored.offset > behind else stored.offset
 
-    def _look_up_start(self, slot: _Slot) -> int | None:
+    def _look_up_start(self, slot: _AssignedPartition) -> int | None:
         """Return the current offset of `start_offset_time`.
 
         For a partition that was found later, `LATEST_TIME` means its beginning: its messages were
@@ -282,7 +280,7 @@ class PartitionCoordinator(ABC):
             slot.partition, EARLIEST_TIME if slot.late and time == LATEST_TIME else time
         )
 
-    def _begin(self, slot: _Slot, offset: int, skipped: FinishedRange | None) -> None:
+    def _begin(self, slot: _AssignedPartition, offset: int, skipped: FinishedRange | None) -> None:
         """Store a new start offset, after the record of the range that it skips.
 
         Nothing is emitted before the offset is stored. Otherwise the partition might start
@@ -293,11 +291,9 @@ class PartitionCoordinator(ABC):
         if skipped is None:
             self._storing.save(slot.partition, offset)
         else:
-            self._storing.finished.write(
-                slot.partition, skipped, partial(self._begun, slot, offset)
-            )
+            self._storing.write_range(slot.partition, skipped, partial(self._begun, slot, offset))
 
-    def _begun(self, slot: _Slot, offset: int, written: bool) -> None:
+    def _begun(self, slot: _AssignedPartition, offset: int, written: bool) -> None:
         if self._slots.get(slot.partition) is not slot or slot.begin != offset:
             return
         if written:
@@ -305,7 +301,7 @@ class PartitionCoordinator(ABC):
         else:
             slot.begin, slot.rest_until = None, self._now + _REFUSED_REST_SECS
 
-    def _start_over(self, slot: _Slot, now: float) -> None:
+    def _start_over(self, slot: _AssignedPartition, now: float) -> None:
         """Choose a new offset if the broker no longer has the one to read next."""
         manager = slot.manager
         if manager is None:
@@ -335,14 +331,17 @@ class PartitionCoordinator(ABC):
             return
         log.warning("%s starts again at offset %d: %s", _name(slot.partition), offset, why)
         self._source.unassign(slot.partition)
-        manager.dropped, slot.manager, slot.rest_until = True, None, 0.0
+        self._storing.drop(manager)
+        slot.manager, slot.rest_until = None, 0.0
         self._begin(
             slot,
             offset,
-            manager.outcomes.until(offset) if ahead else moved(manager.outcomes.start, offset, why),
+            manager.outcomes.until(offset)
+            if ahead
+            else moved_range(manager.outcomes.start, offset, why),
         )
 
-    def _read(self, slot: _Slot, offset: int, done: Sequence[Run]) -> None:
+    def _read(self, slot: _AssignedPartition, offset: int, done: Sequence[Run]) -> None:
         """Start reading at a stored offset, without emitting the `done` offsets again.
 
         With exactly-once processing, `offset` is the committed position, and the stored offset
@@ -360,7 +359,7 @@ class PartitionCoordinator(ABC):
             done=done,
             epoch=self._epochs,
             rest=self._rest,
-            unix_ms=self._storing.finished.now(),
+            unix_ms=self._storing.now(),
         )
         self._assign(slot.manager, offset)
 
@@ -368,24 +367,24 @@ class PartitionCoordinator(ABC):
         self._source.assign(manager.partition, offset)
         manager.paused = False
 
-    def _leave(self, slot: _Slot, why: str | None) -> None:
+    def _leave(self, slot: _AssignedPartition, why: str | None) -> None:
         """Release a partition voluntarily, with its progress stored for the next owner."""
         manager = slot.manager
         if manager is not None:
             manager.give_back()
             self._storing.commit(manager)
-            if manager.writing:
+            if self._storing.is_writing(manager):
                 self._source.unassign(slot.partition)
                 self._leaving[slot.partition] = slot
-                manager.on_written = partial(self._left, slot)
+                self._storing.when_written(manager, partial(self._left, slot))
                 return
         self._drop(slot, why)
 
-    def _left(self, slot: _Slot) -> None:
+    def _left(self, slot: _AssignedPartition) -> None:
         del self._leaving[slot.partition]
         self._drop(slot, None)
 
-    def _drop(self, slot: _Slot, why: str | None) -> None:
+    def _drop(self, slot: _AssignedPartition, why: str | None) -> None:
         if slot.manager is not None:
             if why:
                 log.warning(
@@ -394,7 +393,8 @@ class PartitionCoordinator(ABC):
                     slot.manager.pending,
                     why,
                 )
-            slot.manager.dropped, slot.manager = True, None
+            self._storing.drop(slot.manager)
+            slot.manager = None
         slot.begin = None
         slot.out_of_range = False
         self._source.unassign(slot.partition)

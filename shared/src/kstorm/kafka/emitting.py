@@ -34,7 +34,7 @@ def emit_rows(
         _emit_batch(collector, rows, ids if tracked else None, stream)
     except Exception as error:  # noqa: BLE001 - groupings and invalid values may raise anything
         if ids[0] is ids[-1]:
-            refuse(ids[0], why(rows, error), error)
+            refuse(ids[0], explain_unemittable(rows, error), error)
             return
         at = _middle(ids)
         emit_rows(collector, rows[:at], ids[:at], stream, tracked=tracked, refuse=refuse)
@@ -46,7 +46,7 @@ def emit_message(collector: SpoutOutputCollector, rows: Rows, id: Any, stream: s
     _emit_batch(collector, rows, None if id is None else [id] * len(rows), stream)
 
 
-def why(rows: Rows, error: Exception) -> str:
+def explain_unemittable(rows: Rows, error: Exception) -> str:
     """Explain why a message with these tuples cannot be emitted."""
     if any(values is None for values in rows):
         return (

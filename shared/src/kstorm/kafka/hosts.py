@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import check_fields
 from kstorm.kafka.cluster import Broker, Partition
 
 
@@ -34,6 +35,7 @@ class KafkaHosts(BrokerHosts):
     """Seconds between two look-ups of partitions. New partitions and topics are found within it."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_refresh(self.refresh_freq_secs)
 
 
@@ -59,6 +61,7 @@ class ZkHosts(BrokerHosts):
     """Apply `KSTORM_ZOOKEEPER_TLS`, if set, to this ZooKeeper too. False: connect without TLS."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.zk_connect:
             raise ConfigError("ZkHosts has no connect string: give host:port of Kafka's ZooKeeper")
         if not self.broker_zk_path.startswith("/") or self.broker_zk_path.endswith("/"):
@@ -71,11 +74,17 @@ class ZkHosts(BrokerHosts):
 
 @dataclass(slots=True)
 class GlobalPartitionInformation:
-    """The partitions of one topic and their leaders. Iterates over the partitions in order."""
+    """The partitions of one topic and their leaders. Iterates over the partitions in order.
+
+    Raises `ConfigError` for a value of another type.
+    """
 
     topic: str
     partition_map: dict[int, Broker] = field(default_factory=dict)
     """The leaders by partition number."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def add_partition(self, partition: int, broker: Broker) -> None:
         """Set the leader of a partition."""
@@ -104,6 +113,7 @@ class StaticHosts(BrokerHosts):
     partition_information: GlobalPartitionInformation
 
     def __post_init__(self) -> None:
+        check_fields(self)
         information = self.partition_information
         if not information.partition_map:
             raise ConfigError(

@@ -17,8 +17,8 @@ from itertools import chain, pairwise
 import msgspec
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.above import Run
 from kstorm.kafka.cluster import Broker, Partition
+from kstorm.kafka.completed_ranges import Run
 
 _MAX_OFFSET = (1 << 63) - 1
 

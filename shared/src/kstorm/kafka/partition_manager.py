@@ -11,7 +11,7 @@ broker has its dead letter. With `NO_GUARANTEE` it is finished once it is emitte
 Unfinished messages are kept in emission order. This is offset order, because a retried message
 keeps its place. So the first one has the lowest unfinished offset. Offsets that were never emitted
 (compacted away or transaction markers) do not block progress, because only emitted ones are
-tracked. `kstorm.kafka.finished` records the outcome of each offset.
+tracked. `kstorm.kafka.finished_ranges` records the outcome of each offset.
 """
 
 from collections import deque
@@ -22,19 +22,20 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE
-from kstorm.core.notes import note_of
+from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE, kind_of, kind_of_note
+from kstorm.core.failure_notes import note_of
 from kstorm.errors import NotYetError
-from kstorm.kafka.above import Above, Run, runs_between
+from kstorm.kafka.completed_ranges import CompletedRanges, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
-from kstorm.kafka.emitting import emit_message, why
-from kstorm.kafka.finished import ACKED, Outcomes
-from kstorm.kafka.letters import Cause, why_failed, write_letter
+from kstorm.kafka.emitting import emit_message, explain_unemittable
+from kstorm.kafka.failures import Failures
+from kstorm.kafka.finished_ranges import ACKED, OffsetOutcomes
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import Values, deserializer
+from kstorm.kafka.spout_dead_letters import Cause, why_failed, write_letter
 from kstorm.topology import SpoutOutputCollector
 
 _EVERY_OFFSET: Final = float("inf")
@@ -96,14 +97,6 @@ class PartitionManager:
         """The offset that was last passed to the store."""
         self.stored_above = list(done)
         """The finished runs above `committed_to` that were last passed to the store."""
-        self.writing = False
-        """True while a finished range is being written to Kafka. Then the offset is stored."""
-        self.write_again = False
-        """True if another offset was to be stored during that write."""
-        self.on_written: Callable[[], None] | None = None
-        """Called when no write is pending any more."""
-        self.dropped = False
-        """True once the partition is taken over or restarted: pending writes store no offset."""
         self.paused = False
         """True if the spout has paused fetching of this partition."""
         self.most_to_store: float = _EVERY_OFFSET
@@ -116,7 +109,7 @@ class PartitionManager:
         self._tracks = config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         # Messages below this offset may be emitted.
         self._granted: float = offset if self._claims else _EVERY_OFFSET
-        self.outcomes = Outcomes(
+        self.outcomes = OffsetOutcomes(
             offset if stored is None else stored,
             offset,
             rest=rest,
@@ -126,6 +119,7 @@ class PartitionManager:
         """Outcomes of the offsets after the last confirmed range."""
         self.not_yet: NotYetError | None = None
         """The reason why the next message cannot be read yet, or None if it can."""
+        self.failures = Failures(*partition)
         self._pending: dict[int, _Pending] = {}
         self._collector = collector
         self._stream = config.output_stream_id
@@ -135,13 +129,29 @@ class PartitionManager:
         self._retry: FailedMessageRetryManager = make_retry_manager(config)
         self._max_uncommitted = config.max_uncommitted_offsets
         self._max_behind = config.max_offset_behind
-        self._above = Above(done)
+        self._above = CompletedRanges(done)
+        # The end of the partition as far as it was read. There is no message between the last one
+        # read and the end.
+        self._end = offset
         # Lower bound of `last_completed_offset`, so that the limit needs no search per message.
         self._floor = offset
 
     def fill(self, messages: Iterable[SourceMessage]) -> None:
         """Append messages that were read from this partition."""
         self.waiting.extend(messages)
+
+    def end_reached(self, end: int) -> None:
+        """Record that no message lies between the last one read and `end`."""
+        self._end = end
+        self._step_over()
+
+    def _step_over(self) -> None:
+        """Step over the offsets at the end that hold no message, once all messages are emitted."""
+        if self.next_offset < self._end and not self.waiting:
+            self.outcomes.gap(self.next_offset, self._end)
+            self.next_offset = self._end
+            if self._claims:
+                self.claimed = max(self.claimed, self._end)
 
     def retry(self, now: float) -> bool:
         """Emit one message whose retry is due. Returns True if one was readable."""
@@ -152,9 +162,17 @@ class PartitionManager:
         if pending is None or pending.trees:
             self._forget(offset)  # a custom policy returned a message that does not wait
             return False
-        if not self._is_readable(pending.message):
+        tuples: Sequence[Values] = ()
+        failure: Exception | None = None
+        try:
+            tuples = list(self._deserialize(pending.message) or ())
+        except NotYetError as error:
+            # The retry stays due, and does not count as an attempt.
+            self.not_yet = error
             return False
-        self._emit_again(offset, now)
+        except Exception as error:  # noqa: BLE001 - a user's scheme may raise anything
+            failure = error
+        self._emit_again(offset, tuples, failure)
         return True
 
     def take(
@@ -200,6 +218,7 @@ class PartitionManager:
                 id = KafkaMessageId(partition, offset, epoch, 1)
                 rows += tuples
                 ids += (id,) if len(tuples) == 1 else repeat(id, len(tuples))
+        self._step_over()
         return taken
 
     def refused(self, id: KafkaMessageId, reason: str, error: Exception | None = None) -> None:
@@ -208,7 +227,10 @@ class PartitionManager:
         if pending is not None and pending.trees:
             pending.trees = 0
             self._give_up(
-                pending, id.offset, reason, (REFUSED, None if error is None else note_of(0, error))
+                pending,
+                id.offset,
+                reason,
+                (REFUSED, None) if error is None else (kind_of(error), note_of(0, error)),
             )
 
     def ack(self, id: KafkaMessageId) -> None:
@@ -232,6 +254,11 @@ class PartitionManager:
             reason = f"failed, and is more than max_offset_behind={self._max_behind} offsets behind"
             self._give_up(pending, id.offset, reason, why_failed(self._collector))
             return
+        note = self._collector.why_failed
+        if note is not None and note.permanent:
+            reason = f"failed, and would fail again: {note.type}: {note.message}"
+            self._give_up(pending, id.offset, reason, (kind_of_note(note), note))
+            return
         try:
             again = self._retry.retry_further(id.offset)
             if again:
@@ -242,6 +269,7 @@ class PartitionManager:
             return
         if again:
             self.retries += 1
+            self.failures.failed(id.offset, pending.attempt, self._collector)
         else:
             self._give_up(
                 pending,
@@ -339,20 +367,18 @@ class PartitionManager:
         last = self.waiting[-1]
         return last.end if isinstance(last, UndecodableBatch) else last.offset() + 1
 
-    def _emit_again(self, offset: int, now: float) -> None:
+    def _emit_again(self, offset: int, tuples: Sequence[Values], failure: Exception | None) -> None:
+        """Start a retry with the tuples of the message, or with the failure of its scheme."""
         self._retry.retry_started(offset)
         self.retries -= 1
         pending = self._pending[offset]
         pending.attempt += 1
-        try:
-            tuples = self._tuples_of(pending, offset)
-        except NotYetError as error:
-            # It was readable a moment ago.
-            self.not_yet = error
-            self._retry.failed(offset, now)
-            self.retries += 1
-            return
-        if tuples:
+        if failure is not None:
+            self._give_up_unreadable(pending, offset, failure)
+        elif not tuples:
+            self.outcomes.empty(offset)
+            self._finish(offset)
+        else:
             pending.trees = len(tuples)
             self.outcomes.retried(offset, pending.attempt)
             self._emit(tuples, KafkaMessageId(self.partition, offset, self.epoch, pending.attempt))
@@ -362,7 +388,7 @@ class PartitionManager:
         try:
             emit_message(self._collector, tuples, id if self._tracks else None, self._stream)
         except Exception as error:  # noqa: BLE001 - user groupings may raise anything
-            self.refused(id, why(tuples, error), error)
+            self.refused(id, explain_unemittable(tuples, error), error)
         # Untracked messages are finished on emission. By now the message is in `_pending`.
         if not self._tracks:
             for _ in tuples:
@@ -375,14 +401,9 @@ class PartitionManager:
             tuples = tuples if tuples is None or isinstance(tuples, tuple | list) else list(tuples)
         except NotYetError:
             raise
-        except UndecodableBatchError as error:
-            self._pending[offset] = pending
-            self._give_up_batch(error.batch)
-            return ()
         except Exception as error:  # noqa: BLE001 - a user's scheme may raise anything
             self._pending[offset] = pending
-            reason = f"cannot be deserialized: {type(error).__name__}: {error}"
-            self._give_up(pending, offset, reason, (UNDECODABLE, note_of(0, error)))
+            self._give_up_unreadable(pending, offset, error)
             return ()
         if not tuples:
             self.outcomes.empty(offset)
@@ -390,17 +411,12 @@ class PartitionManager:
             return ()
         return tuples
 
-    def _is_readable(self, message: SourceMessage) -> bool:
-        """Return True once the scheme can decode the message or knows that it cannot."""
-        try:
-            for _ in self._deserialize(message) or ():
-                pass
-        except NotYetError as error:
-            self.not_yet = error
-            return False
-        except Exception:  # noqa: BLE001 - reported when it is emitted
-            return True
-        return True
+    def _give_up_unreadable(self, pending: _Pending, offset: int, error: Exception) -> None:
+        if isinstance(error, UndecodableBatchError):
+            self._give_up_batch(error.batch)
+            return
+        reason = f"cannot be deserialized: {type(error).__name__}: {error}"
+        self._give_up(pending, offset, reason, (UNDECODABLE, note_of(0, error)))
 
     def _give_up(self, pending: _Pending, offset: int, reason: str, cause: Cause) -> None:
         message = pending.message
@@ -440,6 +456,7 @@ class PartitionManager:
         )
 
     def _forget(self, offset: int) -> None:
+        self.failures.done(offset)
         try:
             self._retry.done(offset)
         except Exception as error:  # noqa: BLE001 - custom policy; the message is done

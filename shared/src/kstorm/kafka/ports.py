@@ -30,12 +30,12 @@ __all__ = [
     "OffsetStore",
     "OnBatchDelivery",
     "OnDelivery",
-    "OrderReader",
     "Ownership",
     "Partition",
     "PositionReader",
     "RecordColumn",
     "RecordWriter",
+    "ReplayRequestReader",
     "SourceFault",
     "SourceMessage",
     "SourceReader",
@@ -107,6 +107,14 @@ class SourceReader(Protocol):
 
     def faults(self) -> Sequence[SourceFault]:
         """Return the errors since the last call."""
+        ...
+
+    def ends_reached(self) -> Mapping[Partition, int]:
+        """Return the partitions whose end was reached since the last call, with that end.
+
+        `read` has returned every message before it. So the offsets after the last message up to the
+        end hold none: they are transaction markers, aborted or compacted away.
+        """
         ...
 
     def end_offset(self, partition: Partition) -> int | None:
@@ -201,7 +209,7 @@ class PositionReader(Protocol):
         ...
 
 
-class OrderReader(Protocol):
+class ReplayRequestReader(Protocol):
     """Reads a topology's replay requests from the first one in the topic."""
 
     at_end: bool
@@ -285,7 +293,7 @@ class KafkaPorts:
     same when a process restarts. None: the runtime has none, and the topology's name is used."""
     open_positions: Callable[[TopologyContext], PositionReader] | None = None
     """Opens a reader of committed positions for one spout task (exactly-once only)."""
-    open_orders: Callable[[TopologyContext], OrderReader] | None = None
+    open_orders: Callable[[TopologyContext], ReplayRequestReader] | None = None
     """Opens a reader of replay requests for one spout task. None: replay is not available."""
 
     @staticmethod

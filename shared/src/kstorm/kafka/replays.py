@@ -15,18 +15,24 @@ from typing import Final
 
 from msgspec import Struct
 
-from kstorm.core.dead_letters import REFUSED, UNDECODABLE
-from kstorm.core.notes import note_of
+from kstorm.core.dead_letters import UNDECODABLE, kind_of
+from kstorm.core.failure_notes import note_of
 from kstorm.errors import BrokerError, FrameError, NotYetError
 from kstorm.events import Event, encode_event
 from kstorm.kafka.config import SpoutConfig
-from kstorm.kafka.emitting import emit_message, why
-from kstorm.kafka.letters import Cause, why_failed
-from kstorm.kafka.orders import FAILED, Order, decode_order, encode_failure, failure_key
+from kstorm.kafka.emitting import emit_message, explain_unemittable
 from kstorm.kafka.partition_manager import KafkaMessageId
-from kstorm.kafka.ports import OrderReader, Partition, RecordWriter
+from kstorm.kafka.ports import Partition, RecordWriter, ReplayRequestReader
+from kstorm.kafka.replay_requests import (
+    FAILED,
+    ReplayRequest,
+    decode_request,
+    encode_failure,
+    failure_key,
+)
+from kstorm.kafka.replay_stages import ReplayStages
 from kstorm.kafka.scheme import Values, deserializer
-from kstorm.kafka.stages import Stages
+from kstorm.kafka.spout_dead_letters import Cause, why_failed
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 
 REPLAYED: Final = -1
@@ -38,12 +44,12 @@ class _Replay(Struct):
     """A request in progress."""
 
     key: bytes
-    order: Order
+    order: ReplayRequest
     id: KafkaMessageId
     trees: int = 0
 
 
-class Replays:
+class SpoutReplays:
     """The replay requests of one spout task.
 
     `reader` is the task's own. `writer` is closed by its owner. `refuses` is the reason why the
@@ -52,7 +58,7 @@ class Replays:
 
     def __init__(
         self,
-        reader: OrderReader,
+        reader: ReplayRequestReader,
         writer: RecordWriter,
         config: SpoutConfig,
         context: TopologyContext,
@@ -72,12 +78,12 @@ class Replays:
         self._who = f"{context.component}, task {context.task_id}"
         self._suffix = f"/{context.component}".encode()
         self._deserialize = deserializer(config.scheme, config.max_message_bytes)
-        self._open: dict[bytes, Order] = {}
+        self._open: dict[bytes, ReplayRequest] = {}
         self._under_way: dict[tuple[Partition, int], _Replay] = {}
         # Requests that are being ended: their tombstone has not been read back yet.
         self._ended: set[bytes] = set()
         self._next_look = 0.0
-        self._stages = Stages()
+        self._stages = ReplayStages()
         # Failures that are being deleted: their tombstone has not been read back yet.
         self._forgotten: set[bytes] = set()
 
@@ -147,7 +153,7 @@ class Replays:
                 self._ended.discard(key)
                 self._open.pop(key, None)
                 if value is not None:
-                    self._open[key] = decode_order(value)
+                    self._open[key] = decode_request(value)
             except FrameError as error:
                 self._collector.report_error(error)
 
@@ -184,7 +190,9 @@ class Replays:
         try:
             emit_message(self._collector, tuples, replay.id, self._stream)
         except Exception as error:  # noqa: BLE001 - user groupings may raise anything
-            self._bury(replay, why(tuples, error), (REFUSED, note_of(0, error)))
+            self._bury(
+                replay, explain_unemittable(tuples, error), (kind_of(error), note_of(0, error))
+            )
 
     def _start(self, replay: _Replay, trees: int) -> None:
         """Register the replay before it is emitted, because an ack may arrive meanwhile."""

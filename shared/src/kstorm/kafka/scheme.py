@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import msgspec
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.extent import MOST_MESSAGE_BYTES, MOST_VALUES, check_json, check_size
 from kstorm.kafka.message import SourceMessage
+from kstorm.kafka.message_limits import MOST_MESSAGE_BYTES, MOST_VALUES, check_json, check_size
 from kstorm.topology import Fields
 
 Values = Sequence[Any]

@@ -7,11 +7,17 @@ A serializer that needs resources, such as a schema registry client, may have me
 and `close()`, which the task calls.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from math import isfinite
 from typing import Any, Protocol
+from uuid import UUID
 
 import msgspec
 
+from kstorm.errors import ConfigError
 from kstorm.kafka.ports import RecordColumn
 
 
@@ -44,11 +50,23 @@ class BytesSerializer:
 class JsonSerializer:
     """Anything as JSON, including text: `a` as `"a"`. None is written as None, not as `null`.
 
-    Raises `TypeError` for values that JSON does not support.
+    Raises `TypeError` for values that JSON does not support, and `ValueError` for NaN and
+    infinities. With `nan_as_null`, these become `null`.
     """
 
+    def __init__(self, *, nan_as_null: bool = False) -> None:
+        """Raises `ConfigError` unless `nan_as_null` is a bool."""
+        if not isinstance(nan_as_null, bool):
+            raise ConfigError(f"JsonSerializer(nan_as_null={nan_as_null!r}): give True or False")
+        self.nan_as_null = nan_as_null
+
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        return None if value is None else msgspec.json.encode(value)
+        if value is None:
+            return None
+        text = _encode(value)
+        if _NULL in text and not self.nan_as_null:
+            _check_null(value)
+        return text
 
 
 class IntegerSerializer:
@@ -104,12 +122,20 @@ def close_serializer(serializer: Serializer) -> None:
 
 
 _AS_THEY_ARE = frozenset({str, bytes, type(None)})
+_encode = msgspec.json.Encoder().encode
+_encode_msgpack = msgspec.msgpack.Encoder().encode
+_NULL = b"null"
+# A float of 64 bits whose exponent has only ones.
+_FLOAT_OF_ALL_ONES = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]").search
+# `to_builtins` need not convert them: they contain no numbers.
+_BUILTIN = (bytes, bytearray, memoryview, datetime, date, time, timedelta, Decimal, UUID)
 
 
 def to_bytes(value: Any) -> bytes | None:
     """Serialize by type: bytes as they are, text as UTF-8, None as None, else JSON (5 as `5`).
 
-    Raises `TypeError` for values that JSON does not support.
+    Raises `TypeError` for values that JSON does not support, and `ValueError` for NaN and
+    infinities.
     """
     if type(value) is str:
         return value.encode()
@@ -117,7 +143,56 @@ def to_bytes(value: Any) -> bytes | None:
         return value
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    return msgspec.json.encode(value)
+    return to_json(value)
+
+
+def to_json(value: Any) -> bytes:
+    """Encode as JSON. Raises `ValueError` for NaN and infinities, which JSON does not have.
+
+    Raises `TypeError` for other values that JSON does not support.
+    """
+    text = _encode(value)
+    if _NULL in text:
+        _check_null(value)
+    return text
+
+
+def _check_null(value: Any) -> None:
+    """Raise `ValueError` if a null in the JSON of a value is not from None."""
+    try:
+        # This takes a tenth of the time of a walk through the value.
+        if _FLOAT_OF_ALL_ONES(_encode_msgpack(value)) is None:
+            return
+    except (TypeError, OverflowError):
+        pass
+    refuse_not_finite(value)
+
+
+def refuse_not_finite(value: Any) -> None:
+    """Raise `ValueError` if a value is or contains NaN or an infinity."""
+    found = _not_finite(msgspec.to_builtins(value, builtin_types=_BUILTIN), "")
+    if found is not None:
+        where, number = found
+        raise ValueError(
+            f"{f'the value at {where}' if where else 'the value'} is {number}, which JSON does not "
+            "have: replace it before, or write it with JsonSerializer(nan_as_null=True)"
+        )
+
+
+def _not_finite(value: Any, path: str) -> tuple[str, float] | None:
+    """Return the first number that is not finite, and its path."""
+    if isinstance(value, float):
+        return None if isfinite(value) else (path, value)
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list | tuple):
+        inner = enumerate(value)
+    for key, each in inner:
+        found = _not_finite(each, f"{path}[{key!r:.100}]")
+        if found is not None:
+            return found
+    return None
 
 
 def _refusal(serializer: Serializer, value: Any, takes: str) -> TypeError:

@@ -10,6 +10,7 @@ messages, up to the collector's capacity.
 """
 
 import asyncio
+import heapq
 import logging
 import time
 from collections import defaultdict
@@ -21,13 +22,14 @@ from kstorm.errors import ConfigError, KstormError
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
 from kstorm.kafka.emitting import emit_rows
-from kstorm.kafka.finished_topic import FinishedTopic
+from kstorm.kafka.failures import Failure
 from kstorm.kafka.hosts import StaticHosts
+from kstorm.kafka.offset_committer import OffsetCommitter
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
-from kstorm.kafka.positions import PositionedOffsets
-from kstorm.kafka.replays import REPLAYED, Replays
+from kstorm.kafka.positioned_offsets import PositionedOffsets
+from kstorm.kafka.replays import REPLAYED, SpoutReplays
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.scheme import Values, close_scheme, open_scheme
 from kstorm.topology import (
@@ -47,12 +49,15 @@ _BATCH: Final = 500
 """Maximum messages read and emitted in one `next_tuple`, which takes about 3 ms."""
 _FLUSH_SECS: Final = 5.0
 """Maximum seconds that `close` waits for the last offsets to be stored."""
+_MOST_FAILING: Final = 5
 _LEAST_FLUSH_SECS: Final = 1.0
 """Minimum share of `_FLUSH_SECS` for ZooKeeper, however long Kafka took."""
 
 
 class KafkaSpout(Positioned, Traced, Spout):
     """A spout that reads a Kafka topic. Each tuple's message id is a `KafkaMessageId`."""
+
+    handles_unsendable = True
 
     def __init__(self, config: SpoutConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self.spout_config = config
@@ -100,7 +105,9 @@ class KafkaSpout(Positioned, Traced, Spout):
             )
         self._source: SourceReader = ports.open_source(self.spout_config)
         writer = ports.open_writer({})
-        self._finished = FinishedTopic(writer, self.spout_config, context)
+        self._storing = OffsetCommitter(
+            self._offsets, self._source, writer, self.spout_config, context, topology
+        )
         coordinator = (
             StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
         )
@@ -111,11 +118,11 @@ class KafkaSpout(Positioned, Traced, Spout):
             self._source,
             self._offsets,
             topology,
-            self._finished,
+            self._storing,
         )
         guarantee = self.spout_config.processing_guarantee
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
-        self._replays: Replays | None = None
+        self._replays: SpoutReplays | None = None
         if ports.open_orders is not None:
             refuses = (
                 "with exactly-once processing, spouts replay no messages"
@@ -125,7 +132,7 @@ class KafkaSpout(Positioned, Traced, Spout):
                 else f"{guarantee}"
             )
             orders = ports.open_orders(context)
-            self._replays = Replays(
+            self._replays = SpoutReplays(
                 orders, writer, self.spout_config, context, collector, refuses=refuses
             )
         self._claims = guarantee is ProcessingGuarantee.AT_MOST_ONCE
@@ -246,7 +253,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._coordinator.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_SECS - _LEAST_FLUSH_SECS):
-                await self._finished.close()
+                await self._storing.close()
         self._coordinator.abandon()
         await asyncio.to_thread(
             self._shut, max(_LEAST_FLUSH_SECS, began + _FLUSH_SECS - time.monotonic())
@@ -259,7 +266,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         """
         unread = (manager.not_yet for manager in self._coordinator.all_managers())
         return (
-            self._offsets.problem() or self._finished.problem() or next(filter(None, unread), None)
+            self._offsets.problem() or self._storing.problem() or next(filter(None, unread), None)
         )
 
     @property
@@ -276,6 +283,8 @@ class KafkaSpout(Positioned, Traced, Spout):
         - `retries`: pending messages that wait to be emitted again.
         - `throttled`: partitions that have reached `max_uncommitted_offsets`.
         - `oldest_pending_seconds`: age of the oldest unfinished message. Not a sum.
+        - `most_attempts`: failed attempts at the unfinished message that failed most often. Not a
+          sum.
         """
         now = self._clock()
         managers = list(self._coordinator.all_managers())
@@ -289,7 +298,17 @@ class KafkaSpout(Positioned, Traced, Spout):
             "oldest_pending_seconds": max(
                 (m.oldest_pending_age(now) for m in managers), default=0.0
             ),
+            "most_attempts": max((failure.attempts for failure in self.failing(1)), default=0),
         }
+
+    def failing(self, count: int = _MOST_FAILING) -> list[Failure]:
+        """Return the unfinished messages of this task that failed most often."""
+        found = [
+            failure
+            for manager in self._coordinator.all_managers()
+            for failure in manager.failures.worst(count)
+        ]
+        return heapq.nlargest(count, found, key=lambda failure: failure.attempts)
 
     def oldest_unfinished_seconds(self, unix_ms: float) -> dict[Partition, float]:
         """Return the age of each partition's oldest unfinished message, by the message's timestamp.
@@ -382,6 +401,10 @@ class KafkaSpout(Positioned, Traced, Spout):
             reading = self._coordinator.manager(Partition(topic, partition))
             if reading is not None:
                 reading.fill(messages)
+        for place, end in self._source.ends_reached().items():
+            reading = self._coordinator.manager(place)
+            if reading is not None:
+                reading.end_reached(end)
 
     def _report_problem(self) -> None:
         """Report once that offsets cannot be stored or messages not be decoded. Work continues."""

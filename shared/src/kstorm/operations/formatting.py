@@ -1,6 +1,6 @@
 """Format times, numbers and failures."""
 
-from kstorm.core.notes import Note
+from kstorm.core.failure_notes import Note
 
 
 def utc_clock(ms: float) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import check_fields
 
 
 class HostInfo(NamedTuple):
@@ -33,6 +34,7 @@ class KestrelConfig:
     """Seconds during which a failed host is not used (Storm: 60)."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("open_reads", "poll_ms", "timeout_secs", "blacklist_time_secs"):
             value = getattr(self, name)
             if not value > 0:

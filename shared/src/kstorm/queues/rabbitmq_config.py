@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import check_fields, fits
 from kstorm.kafka.scheme import (
     MessageMetadataSchemeAsMultiScheme,
     MultiScheme,
@@ -22,7 +23,10 @@ _MOST_HEARTBEAT: Final = 65_535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RabbitMQTls:
-    """TLS to RabbitMQ. A host's certificate must match its name in `hosts`."""
+    """TLS to RabbitMQ. A host's certificate must match its name in `hosts`.
+
+    Raises `ConfigError` for a value that is not text.
+    """
 
     ca_file: str | None = None
     """PEM file of the trusted authorities. None: the system's."""
@@ -32,6 +36,9 @@ class RabbitMQTls:
 
     key_file: str | None = None
     """PEM file with the key of `certificate_file`, if it is separate."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +83,10 @@ class RabbitMQConfig:
     """Maximum of this pause. A random factor from 0.5 to 1 spreads the reconnects."""
 
     def __post_init__(self) -> None:
+        check_fields(self, but=("hosts", "scheme"))
         if not self.queue:
             raise ConfigError("the RabbitMQ config has no queue: name the queue to read")
-        if isinstance(self.hosts, str) or not self.hosts:
+        if not fits(self.hosts, Sequence[str]) or not self.hosts:
             raise ConfigError(f"hosts is {self.hosts!r}: it must be a list of at least one host")
         for host in self.hosts:
             _address(host, 0)

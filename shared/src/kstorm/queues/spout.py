@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from kstorm.core.dead_letters import REFUSED, UNDECODABLE
-from kstorm.core.notes import note_of
+from kstorm.core.dead_letters import UNDECODABLE, kind_of
+from kstorm.core.failure_notes import note_of
 from kstorm.errors import KstormError
-from kstorm.kafka.emitting import emit_message, why
+from kstorm.kafka.emitting import emit_message, explain_unemittable
 from kstorm.kafka.scheme import MultiScheme, Values
 from kstorm.queues.ports import QueueMessage, QueueMessageId, QueuePorts, QueueReader
 from kstorm.topology import (
@@ -33,6 +33,8 @@ class QueueSpout(Spout):
 
     Subclasses define the reader to open.
     """
+
+    handles_unsendable = True
 
     def __init__(self, queue: str, scheme: MultiScheme) -> None:
         self._queue, self._scheme = queue, scheme
@@ -117,7 +119,7 @@ class QueueSpout(Spout):
             emit_message(self.collector, tuples, message.id, DEFAULT_STREAM)
         except Exception as error:  # noqa: BLE001 - user groupings may raise anything
             if self._trees.pop(message.id, None) is not None:
-                self._give_up(message, why(tuples, error), REFUSED, error)
+                self._give_up(message, explain_unemittable(tuples, error), kind_of(error), error)
 
     def _give_up(self, message: QueueMessage, reason: str, kind: str, error: Exception) -> None:
         """Remove the message from the queue only after the broker has its dead letter."""

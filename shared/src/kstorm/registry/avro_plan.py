@@ -20,7 +20,7 @@ USUAL_VALUES: Final = 3
 """Maximum values per byte of an ordinary schema: a record, its field's name, and a number."""
 
 
-class Step(IntEnum):
+class SkipStep(IntEnum):
     """The way to skip a value."""
 
     FIXED = 0
@@ -41,12 +41,12 @@ class Step(IntEnum):
     """Like `ARRAY`, with a key for each item."""
 
 
-Op = tuple[Step, Any]
-"""A step with its argument: a length, a union's branches (a tuple of ops), or a `Body`."""
+Op = tuple[SkipStep, Any]
+"""A step with its argument: a length, a union's branches (a tuple of ops), or a `BodyPlan`."""
 
 
 @dataclass(slots=True, eq=False)
-class Body:
+class BodyPlan:
     """The contents of a record, or of each item of an array or a map."""
 
     values: int
@@ -56,7 +56,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AvroScanPlan:
     """A schema compiled for scans."""
 
     op: Op
@@ -74,39 +74,39 @@ class Plan:
         )
 
 
-def plan_of(schema: Any) -> Plan:
+def plan_of(schema: Any) -> AvroScanPlan:
     """Compile a schema parsed by fastavro. Raises `ValueError` for decimals that are too long."""
-    compiler = _Compiler()
+    compiler = _SchemaCompiler()
     op = compiler.op(schema)
-    return Plan(op, _excess_of(op, compiler.bodies), compiler.decimals)
+    return AvroScanPlan(op, _excess_of(op, compiler.bodies), compiler.decimals)
 
 
-class _Compiler:
+class _SchemaCompiler:
     def __init__(self) -> None:
-        self.bodies: list[Body] = []
+        self.bodies: list[BodyPlan] = []
         self.decimals = False
         self._named: dict[str, Op] = {}
 
     def op(self, schema: Any) -> Op:
         if isinstance(schema, list):
-            return (Step.UNION, tuple(map(self.op, schema)))
+            return (SkipStep.UNION, tuple(map(self.op, schema)))
         kind = schema["type"] if isinstance(schema, dict) else schema
         if not isinstance(kind, str):
             return self.op(kind)
         if kind == "bytes" and _is_decimal(schema):
             self.decimals = True
-            return (Step.DECIMAL, None)
+            return (SkipStep.DECIMAL, None)
         if found := _PRIMITIVES.get(kind):
             return found
         match kind:
             case "array":
-                return (Step.ARRAY, self._items(schema["items"], 1))
+                return (SkipStep.ARRAY, self._items(schema["items"], 1))
             case "map":
-                return (Step.MAP, self._items(schema["values"], 2))
+                return (SkipStep.MAP, self._items(schema["values"], 2))
             case "enum":
-                op: Op = (Step.NUMBER, None)
+                op: Op = (SkipStep.NUMBER, None)
             case "fixed":
-                op = (Step.FIXED, _fixed_size(schema))
+                op = (SkipStep.FIXED, _fixed_size(schema))
             case "record" | "error":
                 return self._record(schema)
             case _:
@@ -121,17 +121,17 @@ class _Compiler:
         The record is registered before its fields are compiled, because it may contain itself.
         """
         body = self._body(2 * len(schema["fields"]))
-        op = self._named[schema["name"]] = (Step.RECORD, body)
+        op = self._named[schema["name"]] = (SkipStep.RECORD, body)
         body.ops += _joined([self.op(each["type"]) for each in schema["fields"]])
         return op
 
-    def _items(self, schema: Any, values: int) -> Body:
+    def _items(self, schema: Any, values: int) -> BodyPlan:
         body = self._body(values)
         body.ops += [_KEY] * (values - 1) + _joined([self.op(schema)])
         return body
 
-    def _body(self, values: int) -> Body:
-        self.bodies.append(Body(values))
+    def _body(self, values: int) -> BodyPlan:
+        self.bodies.append(BodyPlan(values))
         return self.bodies[-1]
 
 
@@ -139,9 +139,9 @@ def _joined(ops: list[Op]) -> list[Op]:
     """Merge adjacent steps of fixed length, and drop steps of length 0."""
     joined: list[Op] = []
     for step, what in ops:
-        if step is Step.FIXED and joined and joined[-1][0] is Step.FIXED:
+        if step is SkipStep.FIXED and joined and joined[-1][0] is SkipStep.FIXED:
             joined[-1] = (step, joined[-1][1] + what)
-        elif step is not Step.FIXED or what:
+        elif step is not SkipStep.FIXED or what:
             joined.append((step, what))
     return joined
 
@@ -160,26 +160,26 @@ def _fixed_size(schema: Any) -> int:
     return size
 
 
-_KEY: Final[Op] = (Step.BYTES, None)
+_KEY: Final[Op] = (SkipStep.BYTES, None)
 _PRIMITIVES: Final[dict[str, Op]] = {
-    "null": (Step.FIXED, 0),
-    "boolean": (Step.FIXED, 1),
-    "float": (Step.FIXED, 4),
-    "double": (Step.FIXED, 8),
-    "int": (Step.NUMBER, None),
-    "long": (Step.NUMBER, None),
-    "string": (Step.BYTES, None),
-    "bytes": (Step.BYTES, None),
+    "null": (SkipStep.FIXED, 0),
+    "boolean": (SkipStep.FIXED, 1),
+    "float": (SkipStep.FIXED, 4),
+    "double": (SkipStep.FIXED, 8),
+    "int": (SkipStep.NUMBER, None),
+    "long": (SkipStep.NUMBER, None),
+    "string": (SkipStep.BYTES, None),
+    "bytes": (SkipStep.BYTES, None),
 }
 
 
-def _excess_of(root: Op, bodies: list[Body]) -> float:
+def _excess_of(root: Op, bodies: list[BodyPlan]) -> float:
     """Return the maximum number of values beyond `USUAL_VALUES` per byte.
 
     Bodies are nested, so this is computed in rounds, each one level deeper. If the result still
     changes after `MOST_LEVELS` rounds, the schema is too deep or recursive.
     """
-    known = dict.fromkeys(bodies, _Known(-inf, 0))
+    known = dict.fromkeys(bodies, _Bounds(-inf, 0))
     for _ in range(MOST_LEVELS):
         found = {body: _known(body, known) for body in bodies}
         if found == known:
@@ -188,7 +188,7 @@ def _excess_of(root: Op, bodies: list[Body]) -> float:
     return inf
 
 
-class _Known(NamedTuple):
+class _Bounds(NamedTuple):
     """Intermediate result for a body."""
 
     excess: float
@@ -197,33 +197,33 @@ class _Known(NamedTuple):
     """Number of nested bodies."""
 
 
-def _known(body: Body, known: dict[Body, _Known]) -> _Known:
+def _known(body: BodyPlan, known: dict[BodyPlan, _Bounds]) -> _Bounds:
     within = [known[each].levels for op in body.ops for each in _bodies(op)]
-    return _Known(
+    return _Bounds(
         body.values + sum(_excess(op, known) for op in body.ops), 1 + max(within, default=0)
     )
 
 
-def _bodies(op: Op) -> Iterator[Body]:
+def _bodies(op: Op) -> Iterator[BodyPlan]:
     step, what = op
-    if step is Step.UNION:
+    if step is SkipStep.UNION:
         for branch in what:
             yield from _bodies(branch)
-    elif step in (Step.RECORD, Step.ARRAY, Step.MAP):
+    elif step in (SkipStep.RECORD, SkipStep.ARRAY, SkipStep.MAP):
         yield what
 
 
-def _excess(op: Op, known: dict[Body, _Known]) -> float:
+def _excess(op: Op, known: dict[BodyPlan, _Bounds]) -> float:
     step, what = op
     # One byte ends it. If items hold more values than usual, any number of them may follow.
     match step:
-        case Step.FIXED:
+        case SkipStep.FIXED:
             return -USUAL_VALUES * float(what)
-        case Step.UNION:
+        case SkipStep.UNION:
             return max((_excess(branch, known) for branch in what), default=0) - USUAL_VALUES
-        case Step.RECORD:
+        case SkipStep.RECORD:
             return known[what].excess
-        case Step.ARRAY | Step.MAP:
+        case SkipStep.ARRAY | SkipStep.MAP:
             return inf if known[what].excess > 0 else -USUAL_VALUES
         case _:
             return -USUAL_VALUES

@@ -26,7 +26,7 @@ _ANSWERS: Final = (404, 409, 422)
 """Prefixes of registry error codes that are definite results: 40403 means "no such schema"."""
 
 
-class AskingClient(SchemaRegistryClient):
+class NonBlockingRegistryClient(SchemaRegistryClient):
     """A `SchemaRegistryClient` for one task's serde. It must be closed."""
 
     def __init__(self, registry: SchemaRegistry) -> None:

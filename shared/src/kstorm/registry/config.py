@@ -1,6 +1,5 @@
 """The address of a schema registry, and the import of its client libraries, which are an extra."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -8,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import check_fields
 
 if TYPE_CHECKING:
-    from kstorm.registry.client import AskingClient
+    from kstorm.registry.client import NonBlockingRegistryClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class SchemaRegistry:
     (`timeout`) and are not retried by the client (`max.retries`), because kstorm retries them."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for url in self.url.split(","):
             if (
                 not url.strip().startswith(("http://", "https://"))
@@ -41,13 +42,15 @@ class SchemaRegistry:
         """The address for log messages, without user and password."""
         return ",".join(map(_without_login, self.url.split(",")))
 
-    def client(self) -> "AskingClient":
+    def client(self) -> "NonBlockingRegistryClient":
         """Create a client. Raises `ConfigError` on invalid properties, or without the extra."""
-        return imported("kstorm.registry.client", "AskingClient")(self)  # type: ignore[no-any-return]
+        return imported("kstorm.registry.client", "NonBlockingRegistryClient")(self)  # type: ignore[no-any-return]
 
 
 def _without_login(url: str) -> str:
-    return re.sub("[^/]*@", "", url.strip())
+    """Remove everything up to the last "@": a password may contain an unescaped "/" or "@"."""
+    scheme, separator, rest = url.strip().rpartition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
 def imported(module: str, name: str) -> Any:

@@ -8,7 +8,7 @@ from google.protobuf import symbol_database
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 
-class Wire(IntEnum):
+class WireType(IntEnum):
     """Wire types, the last three bits of a tag, which define how to skip the value."""
 
     NUMBER = 0
@@ -27,37 +27,37 @@ MOST_VALUES_A_BYTE: Final = 2
 also counts the map itself and its name."""
 
 _WIDE: Final = {
-    FieldDescriptor.TYPE_DOUBLE: Wire.EIGHT,
-    FieldDescriptor.TYPE_FIXED64: Wire.EIGHT,
-    FieldDescriptor.TYPE_SFIXED64: Wire.EIGHT,
-    FieldDescriptor.TYPE_FLOAT: Wire.FOUR,
-    FieldDescriptor.TYPE_FIXED32: Wire.FOUR,
-    FieldDescriptor.TYPE_SFIXED32: Wire.FOUR,
-    FieldDescriptor.TYPE_STRING: Wire.LENGTH,
-    FieldDescriptor.TYPE_BYTES: Wire.LENGTH,
-    FieldDescriptor.TYPE_MESSAGE: Wire.LENGTH,
-    FieldDescriptor.TYPE_GROUP: Wire.GROUP,
+    FieldDescriptor.TYPE_DOUBLE: WireType.EIGHT,
+    FieldDescriptor.TYPE_FIXED64: WireType.EIGHT,
+    FieldDescriptor.TYPE_SFIXED64: WireType.EIGHT,
+    FieldDescriptor.TYPE_FLOAT: WireType.FOUR,
+    FieldDescriptor.TYPE_FIXED32: WireType.FOUR,
+    FieldDescriptor.TYPE_SFIXED32: WireType.FOUR,
+    FieldDescriptor.TYPE_STRING: WireType.LENGTH,
+    FieldDescriptor.TYPE_BYTES: WireType.LENGTH,
+    FieldDescriptor.TYPE_MESSAGE: WireType.LENGTH,
+    FieldDescriptor.TYPE_GROUP: WireType.GROUP,
 }
 
 
 @dataclass(slots=True, eq=False)
-class Kind:
+class MessageType:
     """A message type."""
 
     descriptor: Descriptor | None
-    fields: "dict[int, Field]" = field(default_factory=dict)
+    fields: "dict[int, FieldCost]" = field(default_factory=dict)
     """Fields by tag."""
     places: int = 0
     """Number of fields in the type. Each takes memory, set or not."""
     is_any: bool = False
 
 
-UNKNOWN: Final = Kind(None)
+UNKNOWN: Final = MessageType(None)
 """Stands for the type of an unknown group."""
 
 
 @dataclass(slots=True, frozen=True, eq=False)
-class Field:
+class FieldCost:
     """Values that each occurrence of a field adds."""
 
     bit: int
@@ -66,19 +66,19 @@ class Field:
     """Values that each occurrence adds, without nested ones."""
     first: int = 0
     """Additional values of the first occurrence: the field's name, and the list or dict."""
-    kind: Kind | None = None
+    kind: MessageType | None = None
     """The type of nested messages."""
-    packed: Wire | None = None
+    packed: WireType | None = None
     """The wire type of the elements in a packed field."""
     merges: bool = False
     """True if a second occurrence is merged into the first one."""
 
 
-class Kinds:
+class MessageTypes:
     """Types in messages of one class. Types in an `Any` and extensions are added when found."""
 
     def __init__(self, root: Descriptor) -> None:
-        self._known: dict[Descriptor, Kind] = {}
+        self._known: dict[Descriptor, MessageType] = {}
         self.has_any = False
         """True if a message may contain an `Any`."""
         self.root = self.of(root)
@@ -87,19 +87,19 @@ class Kinds:
         self.is_open = self.has_any or any(each.is_extendable for each in self._known)
         """True if further types may occur."""
 
-    def of(self, descriptor: Descriptor) -> Kind:
+    def of(self, descriptor: Descriptor) -> MessageType:
         kind = self._known.get(descriptor)
         if kind is None:
             is_any = descriptor.full_name == "google.protobuf.Any"
             self.has_any |= is_any
-            kind = self._known[descriptor] = Kind(
+            kind = self._known[descriptor] = MessageType(
                 descriptor, places=len(descriptor.fields), is_any=is_any
             )
             for each in descriptor.fields:
                 self._add(kind, each, in_entry=descriptor.GetOptions().map_entry)
         return kind
 
-    def extension(self, kind: Kind, tag: int) -> Field | None:
+    def extension(self, kind: MessageType, tag: int) -> FieldCost | None:
         """Return an extension field, or None if the tag is not a known extension."""
         if kind.descriptor is None or not kind.descriptor.is_extendable:
             return None
@@ -110,7 +110,7 @@ class Kinds:
         self._add(kind, found, in_entry=False)
         return kind.fields.get(tag)
 
-    def any_of(self, type_url: str) -> Kind | None:
+    def any_of(self, type_url: str) -> MessageType | None:
         """Return the type in an `Any`, or None if unknown, so that it is not unpacked."""
         try:
             return self.of(
@@ -119,17 +119,17 @@ class Kinds:
         except KeyError:
             return None
 
-    def _add(self, kind: Kind, each: FieldDescriptor, in_entry: bool) -> None:
-        number, wide = each.number << 3, _WIDE.get(each.type, Wire.NUMBER)
+    def _add(self, kind: MessageType, each: FieldDescriptor, in_entry: bool) -> None:
+        number, wide = each.number << 3, _WIDE.get(each.type, WireType.NUMBER)
         bit = 1 << len(kind.fields)
         within = self.of(each.message_type) if each.message_type else None
         # The name and the value. In a map entry, the map's field counts them.
         if not each.is_repeated:
-            kind.fields[number | wide] = Field(
+            kind.fields[number | wide] = FieldCost(
                 bit, 0 if in_entry else 2, kind=within, merges=within is not None
             )
             return
         values = 2 if within and each.message_type.GetOptions().map_entry else 1
-        kind.fields[number | wide] = Field(bit, values, 2, within)
-        if wide not in (Wire.LENGTH, Wire.GROUP):
-            kind.fields[number | Wire.LENGTH] = Field(bit, 0, 2, packed=wide)
+        kind.fields[number | wide] = FieldCost(bit, values, 2, within)
+        if wide not in (WireType.LENGTH, WireType.GROUP):
+            kind.fields[number | WireType.LENGTH] = FieldCost(bit, 0, 2, packed=wide)

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.extent import MOST_VALUES, check_json
+from kstorm.kafka.message_limits import MOST_VALUES, check_json
 from kstorm.kafka.scheme import OneTuple, Values, values_of
 from kstorm.registry.config import SchemaRegistry, imported
 from kstorm.topology import Fields
 
 if TYPE_CHECKING:
-    from kstorm.registry.avro_extent import AvroExtent
-    from kstorm.registry.client import AskingClient
-    from kstorm.registry.protobuf_extent import ProtobufExtent
+    from kstorm.registry.avro_limits import AvroValueLimit
+    from kstorm.registry.client import NonBlockingRegistryClient
+    from kstorm.registry.protobuf_limits import ProtobufValueLimit
 
 _CONFLUENT = "confluent_kafka.schema_registry"
 
@@ -36,7 +36,7 @@ class _RegistryScheme(OneTuple):
         self.registry = registry
         self.output_fields = Fields(*fields)
         self.most_values = most_values
-        self._client: AskingClient | None = None
+        self._client: NonBlockingRegistryClient | None = None
         self._read: Callable[[bytes, None], Any]
 
     def open(self) -> None:
@@ -62,7 +62,9 @@ class _RegistryScheme(OneTuple):
 
     _deserializer: ClassVar[tuple[str, str]]
 
-    def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
+    def _make(
+        self, deserializer: Any, client: "NonBlockingRegistryClient"
+    ) -> Callable[[bytes, None], Any]:
         raise NotImplementedError
 
     def _check(self, value: bytes) -> None:
@@ -88,7 +90,9 @@ class _SchemaScheme(_RegistryScheme):
         super().__init__(registry, *fields, most_values=most_values)
         self.schema = schema
 
-    def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
+    def _make(
+        self, deserializer: Any, client: "NonBlockingRegistryClient"
+    ) -> Callable[[bytes, None], Any]:
         try:
             made: Callable[[bytes, None], Any] = deserializer(
                 schema_registry_client=client, schema_str=self.schema, conf=dict(_NO_SUBJECT)
@@ -108,9 +112,11 @@ class AvroScheme(_SchemaScheme):
 
     _deserializer = (f"{_CONFLUENT}.avro", "AvroDeserializer")
 
-    def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
+    def _make(
+        self, deserializer: Any, client: "NonBlockingRegistryClient"
+    ) -> Callable[[bytes, None], Any]:
         made: Any = super()._make(deserializer, client)
-        self._extent: AvroExtent = imported("kstorm.registry.avro_extent", "AvroExtent")(
+        self._extent: AvroValueLimit = imported("kstorm.registry.avro_limits", "AvroValueLimit")(
             client, made._get_parsed_schema, self.most_values
         )
         return cast("Callable[[bytes, None], Any]", made)
@@ -156,10 +162,12 @@ class ProtobufScheme(_RegistryScheme):
                 f"{', '.join(known)}"
             )
 
-    def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
-        self._plain: Callable[[Any], Any] = imported("kstorm.registry.messages", "plain")
-        self._extent: ProtobufExtent = imported(
-            "kstorm.registry.protobuf_extent", "ProtobufExtent"
+    def _make(
+        self, deserializer: Any, client: "NonBlockingRegistryClient"
+    ) -> Callable[[bytes, None], Any]:
+        self._plain: Callable[[Any], Any] = imported("kstorm.registry.protobuf_values", "plain")
+        self._extent: ProtobufValueLimit = imported(
+            "kstorm.registry.protobuf_limits", "ProtobufValueLimit"
         )(client, self.message_type, self.most_values)
         made: Callable[[bytes, None], Any] = deserializer(
             self.message_type, dict(_NO_SUBJECT), client

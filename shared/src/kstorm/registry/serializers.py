@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstorm.errors import ConfigError
+from kstorm.kafka.serializer import refuse_not_finite
 from kstorm.registry.config import SchemaRegistry, imported
 
 if TYPE_CHECKING:
-    from kstorm.registry.client import AskingClient
+    from kstorm.registry.client import NonBlockingRegistryClient
 
 _CONFLUENT = "confluent_kafka.schema_registry"
 
@@ -22,7 +23,7 @@ class _RegistrySerializer:
     def __init__(self, registry: SchemaRegistry, properties: Mapping[str, Any] | None) -> None:
         self.registry = registry
         self.properties = dict(properties or {})
-        self._client: AskingClient | None = None
+        self._client: NonBlockingRegistryClient | None = None
         self._write: Callable[[Any, Any], bytes | None]
         self._contexts: dict[str, Any] = {}
 
@@ -67,7 +68,7 @@ class _RegistrySerializer:
     _serializer: ClassVar[tuple[str, str]]
 
     def _make(
-        self, serializer: Any, client: "AskingClient", properties: dict[str, Any]
+        self, serializer: Any, client: "NonBlockingRegistryClient", properties: dict[str, Any]
     ) -> Callable[[Any, Any], bytes | None]:
         raise NotImplementedError
 
@@ -83,7 +84,7 @@ class _SchemaSerializer(_RegistrySerializer):
         self.schema = schema
 
     def _make(
-        self, serializer: Any, client: "AskingClient", properties: dict[str, Any]
+        self, serializer: Any, client: "NonBlockingRegistryClient", properties: dict[str, Any]
     ) -> Callable[[Any, Any], bytes | None]:
         made: Callable[[Any, Any], bytes | None] = serializer(
             schema_registry_client=client, schema_str=self.schema, conf=properties
@@ -98,9 +99,17 @@ class AvroSerializer(_SchemaSerializer):
 
 
 class JsonSchemaSerializer(_SchemaSerializer):
-    """Validated JSON. `properties` are those of confluent-kafka's `JSONSerializer`."""
+    """Validated JSON. `properties` are those of confluent-kafka's `JSONSerializer`.
+
+    NaN and infinities fail their tuple.
+    """
 
     _serializer = (f"{_CONFLUENT}.json_schema", "JSONSerializer")
+
+    def serialize(self, topic: str, value: Any) -> bytes | None:
+        # confluent-kafka writes NaN, which is not JSON, or null if orjson is installed.
+        refuse_not_finite(value)
+        return super().serialize(topic, value)
 
 
 class ProtobufSerializer(_RegistrySerializer):
@@ -128,10 +137,10 @@ class ProtobufSerializer(_RegistrySerializer):
         )
 
     def _make(
-        self, serializer: Any, client: "AskingClient", properties: dict[str, Any]
+        self, serializer: Any, client: "NonBlockingRegistryClient", properties: dict[str, Any]
     ) -> Callable[[Any, Any], bytes | None]:
         self._message_of: Callable[[Any, Any], Any] = imported(
-            "kstorm.registry.messages", "message_of"
+            "kstorm.registry.protobuf_values", "message_of"
         )
         made: Callable[[Any, Any], bytes | None] = serializer(self.message_type, client, properties)
         return made

@@ -18,7 +18,7 @@ from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.complete import complete_topology
 from kstorm.testing.hunter import FAULTS
-from kstorm.testing.replaced import replace_components
+from kstorm.testing.replacement import replace_components
 from kstorm.testing.samples import NGrouping, TestGlobalCount, TestWordCounter, TestWordSpout
 from kstorm.testing.simulate import SimulationError, SimulationReport, simulate
 from kstorm.testing.spouts import FeederSpout, FixedTuple, FixedTupleSpout

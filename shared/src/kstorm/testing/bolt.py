@@ -22,7 +22,7 @@ from kstorm.core.bolt_task import BoltTask
 from kstorm.core.ids import NextId
 from kstorm.core.outbox import Outbox
 from kstorm.core.state import TaskState
-from kstorm.core.tasks import Steps
+from kstorm.core.user_code import Steps
 from kstorm.core.wire import (
     VERSION,
     AckFrame,
@@ -36,7 +36,8 @@ from kstorm.core.wire import (
 from kstorm.errors import TopologyError
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.spouts import FeederSpout
-from kstorm.testing.world import TaskError, World
+from kstorm.testing.unchanged import watch_values
+from kstorm.testing.world import SimulatedWorld, TaskError
 from kstorm.topology import (
     DEFAULT_STREAM,
     BasicBolt,
@@ -83,7 +84,7 @@ class BoltTester(Generic[B]):
         self._outbox = Outbox(self._topology)
         ids = Random("ids")
         self._next_id: NextId = lambda: ids.getrandbits(64) or 1
-        self._world = World(self._topology, Random(0), self._next_id, resources or {})
+        self._world = SimulatedWorld(self._topology, Random(0), self._next_id, resources or {})
         self._close_runner = weakref.finalize(self, self._world.runner.close)
         self._messages: dict[Any, _Message] = {}
         self._by_root: dict[int, _Message] = {}
@@ -99,6 +100,7 @@ class BoltTester(Generic[B]):
         self._task = BoltTask(
             self._topology, _BOLT, 0, self._runs, self._outbox, self._next_id, self._on_error
         )
+        watch_values(self._task, type(bolt).__name__)
         self._prepare()
 
     # Driving.
@@ -180,6 +182,7 @@ class BoltTester(Generic[B]):
 
     def settle(self) -> None:
         """Record what the bolt did outside `execute`, for example in a callback."""
+        self._outbox.take_over()
         for record in self._outbox.drain_tuples():
             self._note_emits(decode(TupleFrame, record.value))
         for what in self._outbox.too_large:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kstorm.testing.outside import COMMIT
+from kstorm.testing.external_topics import COMMIT
 from kstorm.topology import (
     DEFAULT_STREAM,
     BasicBolt,

@@ -25,11 +25,11 @@ from kstorm.core.dead_letters import DeadLetter, decode_letter
 from kstorm.errors import KstormError, TopologyError
 from kstorm.testing.logs import TopicPartition
 from kstorm.testing.placement import DiskFate, Heir, Placement
-from kstorm.testing.process import Process
-from kstorm.testing.processes import AckerProcess, BoltProcess, SpoutProcess
-from kstorm.testing.starting import make_ready, start_tasks
+from kstorm.testing.process import SimulatedProcess
+from kstorm.testing.processes import AckerProcess, BoltProcess, SpoutProcess, limit_intake
+from kstorm.testing.startup import start_task, start_tasks
 from kstorm.testing.transactions import TRANSACTION_SECS
-from kstorm.testing.world import TaskError, World, untold
+from kstorm.testing.world import SimulatedWorld, TaskError, discard_narration
 from kstorm.topology import DEFAULT_STREAM, BasicBolt, Bolt, Spout, Topology
 from kstorm.topology.context import CLOCK
 from kstorm.topology.topology import ACKER_COMPONENT
@@ -55,7 +55,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         topology: Topology,
         seed: int = 0,
         resources: dict[str, Any] | None = None,
-        tell: Callable[[str], None] = untold,
+        tell: Callable[[str], None] = discard_narration,
         simulated_time: bool = True,
         active: bool = True,
         at_once: bool = True,
@@ -65,7 +65,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self.topology = topology
         ids = Random(f"ids of {seed}").getrandbits
         lent = {CLOCK: lambda: self.now, **(resources or {})}
-        self._world = World(
+        self._world = SimulatedWorld(
             topology, Random(seed), lambda: ids(64) or 1, lent, tell=tell, at_once=at_once
         )
         self._world.active = active
@@ -300,6 +300,15 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self.begin_checkpoint(component)
         self.run_until_idle()
 
+    def limit_intake(self, high: int, low: int) -> None:
+        """Let processes stop polling above `high` records in hand, until `low` are left.
+
+        A record is in hand until its results have arrived.
+        """
+        self._world.intake = high, low
+        for process in self._processes:
+            limit_intake(process, self._world.intake)
+
     def disturb(
         self, duplicate: float = 0.0, reorder: float = 0.0, unanswered: float = 0.0
     ) -> None:
@@ -368,7 +377,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
             process.tally()
         return self._world.seen
 
-    def processes(self, component: str) -> Sequence[Process[Any]]:
+    def processes(self, component: str) -> Sequence[SimulatedProcess[Any]]:
         """Return the simulated processes of a component, for inspection."""
         return self._processes.of(self._known(component))
 
@@ -393,23 +402,31 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     def instance(self, component: str, task: int = 0) -> Spout | Bolt | BasicBolt:
         """Return the spout or bolt object that runs a task now. A crash replaces it."""
         if 0 <= task < self.topology.component(component).num_tasks:
-            while not make_ready(process := self._processes.holder(component, task), task):
+            while not start_task(process := self._processes.holder(component, task), task):
                 if not process.dead:  # otherwise user code ended it and it was replaced
                     raise KstormError(
                         f"task {task} of {component!r} cannot start now: a partition that it "
                         "needs is unavailable"
                     )
             if isinstance(process, SpoutProcess):
-                return process.engine.slots[task].task.spout
+                return process.engine.tenures[task].task.spout
             if isinstance(process, BoltProcess):
-                return process.engine.slots[task].task.bolt
+                return process.engine.tenures[task].task.bolt
         raise TopologyError(f"{component!r} has no task {task} that runs a spout or bolt")
 
     def close(self) -> None:
-        """Close every component in order (`deactivate` and `close`, or `cleanup`)."""
+        """Close every component in order (`deactivate` and `close`, or `cleanup`).
+
+        If components raise, the others are closed anyway, and the first exception is raised then.
+        """
         for process in self._processes:
             process.close()
         self._close_runner()
+        errors, self._world.closing_errors = self._world.closing_errors, []
+        if errors:
+            for other in errors[1:]:
+                errors[0].add_note(f"another component also raised {other!r} while it was closed")
+            raise errors[0]
 
     def __exit__(
         self,
@@ -419,7 +436,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     ) -> None:
         self.close()
 
-    def _start_tasks(self, processes: Iterable[Process[Any]]) -> None:
+    def _start_tasks(self, processes: Iterable[SimulatedProcess[Any]]) -> None:
         if self._world.at_once:
             for process in list(processes):
                 start_tasks(process)

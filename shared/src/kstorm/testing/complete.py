@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstorm.errors import KstormError, TopologyError
 from kstorm.testing.cluster import LocalCluster
-from kstorm.testing.replaced import replace_components
+from kstorm.testing.replacement import replace_components
 from kstorm.testing.spouts import FixedTuple, FixedTupleSpout
 from kstorm.topology import Topology
 

@@ -10,7 +10,7 @@ from kstorm.core.engine.engine import SETTLE_SECS
 from kstorm.testing.adversary import Adversary, Fault
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.cluster import LocalCluster
-from kstorm.testing.process import Process
+from kstorm.testing.process import SimulatedProcess
 from kstorm.testing.processes import BoltProcess, count_tasks
 from kstorm.topology.topology import ACKER_COMPONENT
 
@@ -50,7 +50,7 @@ _LONGEST_SLEEP = 300  # steps of others
 
 
 @dataclass(frozen=True)
-class Strike:
+class InjectedFault:
     """An injected fault."""
 
     number: int
@@ -68,7 +68,7 @@ class _Ambush:
 
     number: int
     component: str
-    process: Process[Any]
+    process: SimulatedProcess[Any]
     patience: int = 200
 
 
@@ -92,7 +92,7 @@ class Hunter(Adversary):
     ) -> None:
         super().__init__(cluster, random, _victims(cluster, random))
         self.chance, self._often = self.draw(*_CHANCES), self.draw(*_CHECKPOINTS)
-        self.strikes: list[Strike] = []
+        self.strikes: list[InjectedFault] = []
         """Injected faults, in order."""
         self.in_flight: Counter[str] = Counter()
         """Faults by name that struck while tuples were in flight."""
@@ -148,7 +148,7 @@ class Hunter(Adversary):
                 f"from now on {duplicate:.0%} of the records arrive twice, and {reorder:.0%} too "
                 "early"
             )
-            self.strikes.append(Strike(0, 0, 0.0, what))
+            self.strikes.append(InjectedFault(0, 0, 0.0, what))
 
     def strike(self) -> None:
         """Inject a checkpoint or a fault at random."""
@@ -186,7 +186,7 @@ class Hunter(Adversary):
         self.struck[name] += 1
         self.in_flight[name] += in_flight
         what = f"{name}, {self._victim}" if self._victim else name
-        self.strikes.append(Strike(number, self._step, self._cluster.now, what))
+        self.strikes.append(InjectedFault(number, self._step, self._cluster.now, what))
 
     def scale(self) -> str:
         """Prefer a bolt that has something in memory or state, so that its tasks move."""
@@ -250,11 +250,11 @@ class Hunter(Adversary):
         return name, number
 
 
-def holds(process: Process[Any]) -> bool:
+def holds(process: SimulatedProcess[Any]) -> bool:
     """Return True if a bolt of this process has something in memory: a tuple, or an attribute that
     is a non-empty collection."""
     tasks = (
-        [slot.task for slot in process.engine.slots.values() if slot.works]
+        [tenure.task for tenure in process.engine.tenures.values() if tenure.works]
         if isinstance(process, BoltProcess)
         else []
     )
@@ -265,19 +265,19 @@ def holds(process: Process[Any]) -> bool:
     )
 
 
-def keeps(process: Process[Any]) -> bool:
+def keeps(process: SimulatedProcess[Any]) -> bool:
     """Return True if a bolt of this process has something in memory or in its state."""
     states = process.engine.states.values() if isinstance(process, BoltProcess) else ()
     return holds(process) or any(next(iter(state.items()), None) is not None for state in states)
 
 
-def is_committed(process: Process[Any]) -> bool:
+def is_committed(process: SimulatedProcess[Any]) -> bool:
     """Return True if nothing that a process has done would be repeated if it died now."""
     topic, logs = process.engine.topic, process.world.logs
     return all(
-        logs.committed((topic, task)) >= slot.progress.begun
-        for task, slot in process.engine.slots.items()
-        if slot.works
+        logs.committed((topic, task)) >= tenure.progress.begun
+        for task, tenure in process.engine.tenures.items()
+        if tenure.works
     )
 
 

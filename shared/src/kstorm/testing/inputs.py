@@ -4,8 +4,8 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kstorm.testing.log_share import LogShare
 from kstorm.testing.processes import PROCESS, SpoutProcess
-from kstorm.testing.share import Share
 from kstorm.testing.spouts import FixedTuple
 from kstorm.topology import (
     Config,
@@ -61,7 +61,7 @@ class InputSpout(Positioned, Spout):
         self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
     ) -> None:
         super().open(config, context, collector)
-        self._share = Share(context) if config.exactly_once else None
+        self._share = LogShare(context) if config.exactly_once else None
         every, mine = context.total_tasks, context.task_index
         self._todo = deque(
             (position, 0.0) for position in self.shared.missing() if position % every == mine
@@ -82,7 +82,7 @@ class InputSpout(Positioned, Spout):
         else:
             self._todo.rotate(-1)
 
-    def _emit_share(self, share: Share) -> None:
+    def _emit_share(self, share: LogShare) -> None:
         found = share.next(self.shared.inputs)
         if found is not None:
             position, fixed = found

@@ -15,7 +15,7 @@ Change = tuple[bytes, bytes | None]
 """A changelog record: a key and its value. None deletes the key."""
 
 
-class Fate(Enum):
+class TransactionFate(Enum):
     """The state of a transaction."""
 
     OPEN = auto()
@@ -36,7 +36,7 @@ class Transaction:
     """
 
     began: float
-    fate: Fate = Fate.OPEN
+    fate: TransactionFate = TransactionFate.OPEN
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     unmarked: dict[TopicPartition, list[Callable[[], object]]] = field(default_factory=dict)
     """Partitions in the transaction without a marker yet, with callbacks to run there on commit."""
@@ -47,7 +47,7 @@ class Transaction:
 
 
 @dataclass(eq=False, slots=True)
-class Written:
+class ChangelogRecord:
     """A changelog record. A compacted one stays in the list but is no longer read."""
 
     change: Change
@@ -62,14 +62,14 @@ class Written:
         return self.transaction.is_open_at(self.place)
 
 
-class Logs:
+class BrokerLogs:
     """Append-only partition logs. An offset is a record's position."""
 
     def __init__(self) -> None:
         self._records: defaultdict[TopicPartition, list[bytes]] = defaultdict(list)
         self._transactional: defaultdict[TopicPartition, dict[int, Transaction]] = defaultdict(dict)
         self._committed: dict[TopicPartition, int] = {}
-        self._changes: defaultdict[TopicPartition, list[Written]] = defaultdict(list)
+        self._changes: defaultdict[TopicPartition, list[ChangelogRecord]] = defaultdict(list)
         self._readers: defaultdict[TopicPartition, dict[object, Callable[[], object]]] = (
             defaultdict(dict)
         )
@@ -113,7 +113,7 @@ class Logs:
         return [
             (at, log[at])
             for at in range(start, end)
-            if at not in of or of[at].fate is Fate.COMMITTED
+            if at not in of or of[at].fate is TransactionFate.COMMITTED
         ]
 
     def watch(self, place: TopicPartition, reader: object, wake: Callable[[], object]) -> None:
@@ -170,7 +170,7 @@ class Logs:
         Aborts the open transaction of its predecessor, which can begin no other.
         """
         if owner in self._open:
-            self.end(self._open[owner], Fate.ABORTED)
+            self.end(self._open[owner], TransactionFate.ABORTED)
         self._epochs[owner] += 1
         return self._epochs[owner]
 
@@ -213,7 +213,7 @@ class Logs:
         """
         self.take_part(transaction, place)
         changes = self._changes[place]
-        changes.append(Written(change, transaction, now, place))
+        changes.append(ChangelogRecord(change, transaction, now, place))
         return len(changes) - 1
 
     def hand_in(self, transaction: Transaction, offsets: Mapping[TopicPartition, int]) -> None:
@@ -221,7 +221,7 @@ class Logs:
         self.take_part(transaction, _GROUP)
         transaction.offsets.update(offsets)
 
-    def end(self, transaction: Transaction, fate: Fate) -> None:
+    def end(self, transaction: Transaction, fate: TransactionFate) -> None:
         """Commit or abort. Raises `ValueError` if the transaction has already ended."""
         self._expect_open(transaction)
         transaction.fate = fate
@@ -238,7 +238,7 @@ class Logs:
         dropped."""
         acts = transaction.unmarked.pop(place)
         self._tidy()
-        if transaction.fate is Fate.COMMITTED:
+        if transaction.fate is TransactionFate.COMMITTED:
             if place == _GROUP:
                 self._committed.update(transaction.offsets)
             elif (of := self._transactional.get(place)) is not None:
@@ -257,12 +257,12 @@ class Logs:
             transaction for transaction in self._open.values() if now - transaction.began >= secs
         ]
         for transaction in old:
-            self.end(transaction, Fate.ABORTED)
+            self.end(transaction, TransactionFate.ABORTED)
         return bool(old)
 
     @staticmethod
     def _expect_open(transaction: Transaction) -> None:
-        if transaction.fate is not Fate.OPEN:
+        if transaction.fate is not TransactionFate.OPEN:
             raise ValueError(f"the transaction is {transaction.fate.name}")
 
     def _wake_all(self) -> None:
@@ -272,7 +272,7 @@ class Logs:
 
     # Changelogs.
 
-    def changelog(self, place: TopicPartition) -> list[Written]:
+    def changelog(self, place: TopicPartition) -> list[ChangelogRecord]:
         """Return all records of a changelog partition, whatever the state of their transactions."""
         return self._changes[place]
 
@@ -295,7 +295,7 @@ class Logs:
         newest: set[bytes] = set()
         for written in reversed(self._changes[place]):
             if (
-                written.transaction.fate is not Fate.COMMITTED
+                written.transaction.fate is not TransactionFate.COMMITTED
                 or written.is_open
                 or written.compacted
             ):

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from kstorm.testing.disks import Disk
-from kstorm.testing.process import Process
+from kstorm.testing.process import SimulatedProcess
 from kstorm.testing.processes import count_tasks, make_process
-from kstorm.testing.world import World
+from kstorm.testing.world import SimulatedWorld
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
@@ -30,12 +30,12 @@ class Placement:
     """The processes of a cluster. Task i of a component with n processes belongs to process i mod
     n."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
-        self._executors: dict[str, list[Process[Any]]] = {}
-        self._holders: dict[tuple[str, int], Process[Any]] = {}
-        self._zombies: list[Process[Any]] = []
-        self._removed: list[Process[Any]] = []  # they still have tasks to hand over
+        self._executors: dict[str, list[SimulatedProcess[Any]]] = {}
+        self._holders: dict[tuple[str, int], SimulatedProcess[Any]] = {}
+        self._zombies: list[SimulatedProcess[Any]] = []
+        self._removed: list[SimulatedProcess[Any]] = []  # they still have tasks to hand over
         # by host, for later processes on that host
         self._disks: dict[tuple[str, int], Disk] = {}
         self._old_disks: dict[tuple[str, int], Disk] = {}
@@ -47,16 +47,16 @@ class Placement:
             for task in range(count_tasks(world.topology, component)):
                 self._give(component, task)
 
-    def __iter__(self) -> Iterator[Process[Any]]:
+    def __iter__(self) -> Iterator[SimulatedProcess[Any]]:
         """Yield every member process, without zombies."""
         for executors in self._executors.values():
             yield from executors
         yield from self._removed
 
-    def of(self, component: str) -> list[Process[Any]]:
+    def of(self, component: str) -> list[SimulatedProcess[Any]]:
         return self._executors[component]
 
-    def holder(self, component: str, task: int) -> Process[Any]:
+    def holder(self, component: str, task: int) -> SimulatedProcess[Any]:
         """Return the process that runs a task."""
         return self._holders[component, task]
 
@@ -101,7 +101,7 @@ class Placement:
         self._put_out(old)
         return True
 
-    def restart(self, process: Process[Any]) -> None:
+    def restart(self, process: SimulatedProcess[Any]) -> None:
         """Restart a process that exited, unless it was scaled away."""
         executors = self._executors[process.component]
         if process in executors:
@@ -170,7 +170,7 @@ class Placement:
                 holder.leave(task)
         self._end_removed()
 
-    def _new(self, component: str, number: int) -> Process[Any]:
+    def _new(self, component: str, number: int) -> SimulatedProcess[Any]:
         """Start a process on the host of this number, or on a new host if another process still
         hands over tasks there."""
         name, disk = f"{component}-{number}", self._disks.setdefault((component, number), Disk())
@@ -178,7 +178,7 @@ class Placement:
             return self._make(component, Disk(), self._strange(name))
         return self._make(component, disk, name)
 
-    def _living(self, component: str) -> Iterator[Process[Any]]:
+    def _living(self, component: str) -> Iterator[SimulatedProcess[Any]]:
         yield from self._executors.get(component, [])
         yield from self._removed
         yield from (zombie for zombie in self._zombies if not zombie.dead)
@@ -187,29 +187,29 @@ class Placement:
         self._strangers += 1
         return f"{name} again {self._strangers}"
 
-    def _make(self, component: str, disk: Disk, name: str) -> Process[Any]:
+    def _make(self, component: str, disk: Disk, name: str) -> SimulatedProcess[Any]:
         process = make_process(self._world, component, disk, name)
         process.on_released, process.on_ended = self._released, self.restart
         return process
 
-    def _replace(self, component: str, number: int, new: Process[Any]) -> None:
+    def _replace(self, component: str, number: int, new: SimulatedProcess[Any]) -> None:
         old = self._executors[component][number]
         self._executors[component][number] = new
         old.member.leave()  # does nothing if the new one has its name
         self._give_all_of(old)
 
-    def _put_out(self, process: Process[Any]) -> None:
+    def _put_out(self, process: SimulatedProcess[Any]) -> None:
         """Remove a process from the group. The others of its component get its tasks."""
         self._executors[process.component].remove(process)
         process.member.leave()
         self._give_all_of(process)
 
-    def _give_all_of(self, process: Process[Any]) -> None:
+    def _give_all_of(self, process: SimulatedProcess[Any]) -> None:
         for (component, task), holder in list(self._holders.items()):
             if holder is process:
                 self._give(component, task)
 
-    def _released(self, process: Process[Any], task: int) -> None:
+    def _released(self, process: SimulatedProcess[Any], task: int) -> None:
         # Otherwise it was taken for dead meanwhile.
         if self._holders[process.component, task] is process:
             self._give(process.component, task)

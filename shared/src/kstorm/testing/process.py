@@ -12,31 +12,31 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from kstorm.core.engine import Effect, Engine, Record, Slot, Unit
+from kstorm.core.engine import Effect, Engine, InputRecord, TaskTenure
 from kstorm.core.engine.effects import (
-    Abandon,
+    AbandonOpen,
+    ApplyToStore,
     Close,
-    Commit,
-    End,
-    Fetch,
-    Keep,
+    CommitOffsets,
+    FetchRecords,
     Open,
-    Ready,
     Release,
-    Run,
+    RunUserCode,
     Send,
+    StartDelivery,
+    Terminate,
     Transact,
 )
 from kstorm.core.engine.transaction import Transactions
-from kstorm.core.tasks import Steps
-from kstorm.testing.awaiting import Awaiting
-from kstorm.testing.disks import Disk
-from kstorm.testing.group import OUTDATED, UNKNOWN, Member
+from kstorm.core.user_code import Steps
+from kstorm.testing.consumer_group import OUTDATED, UNKNOWN, GroupMember
+from kstorm.testing.disks import Disk, DiskRows
+from kstorm.testing.in_flight_records import InFlightRecords
 from kstorm.testing.logs import TopicPartition
 from kstorm.testing.scheduler import Actor, Step
-from kstorm.testing.sends import Sends
-from kstorm.testing.transactions import RefusedError, Transacting
-from kstorm.testing.world import World
+from kstorm.testing.stepped_await import SteppedAwaitable
+from kstorm.testing.transactions import RefusedError, SimulatedTransaction
+from kstorm.testing.world import SimulatedWorld
 
 E = TypeVar("E", bound=Engine[Any])
 
@@ -49,17 +49,17 @@ _MID_RUN = 0.3
 """Probability that user code is interrupted where it offers a pause, or before it is awaited."""
 
 
-class Process(Actor, Generic[E]):
+class SimulatedProcess(Actor, Generic[E]):
     """Behaviour shared by all kinds of processes."""
 
     engine: E
 
-    def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
+    def __init__(self, world: SimulatedWorld, component: str, disk: Disk, name: str) -> None:
         """`name`: the instance's name. A process restarted under the same name has the same
         transactional id."""
         super().__init__(world.scheduler)
         self.world, self.component, self.disk, self.name = world, component, disk, name
-        self.member = Member(world.groups[component], name, self.wake)
+        self.member = GroupMember(world.groups[component], name, self.wake)
         self.zombie = False
         """True if another process has its tasks and it does not know that yet. For observers, not
         for the broker."""
@@ -67,23 +67,25 @@ class Process(Actor, Generic[E]):
         """False while its poll loop is stalled. Everything else continues then."""
         self.background: list[Callable[[], list[Step]]] = []
         """Returns further steps, for work done outside the tasks, as on threads of its own."""
-        self.on_released: Callable[[Process[Any], int], None] = lambda process, task: None
+        self.on_released: Callable[[SimulatedProcess[Any], int], None] = lambda process, task: None
         """Called after it has released a task."""
-        self.on_ended: Callable[[Process[Any]], None] = lambda process: process.die()
+        self.on_ended: Callable[[SimulatedProcess[Any]], None] = lambda process: process.die()
         """Called when it exits by itself while it is a member."""
         self._effects: deque[Effect] = deque()
         # with the awaitable that it waits for
-        self._runs: list[tuple[Run, Steps, Awaiting | None]] = []
-        self._channel: deque[list[tuple[Slot[Any], list[Record]]]] = deque()  # unprocessed polls
+        self._runs: list[tuple[RunUserCode, Steps, SteppedAwaitable | None]] = []
+        self._channel: deque[list[tuple[TaskTenure[Any], list[InputRecord]]]] = (
+            deque()
+        )  # unprocessed polls
         self.tasks: set[int] = set()
         """Tasks assigned by the group and not yet released."""
         self._assigned: list[int] = []  # tasks whose offsets are not known yet
         # by task, the end of its changelog when opening began
         self._opening: dict[int, int] = {}
         self._position: dict[int, int] = {}  # by task that is being read
-        self._sends = Sends(world)
+        self._sends = InFlightRecords(world)
         self.transactions = Transactions()
-        self.transacting: Transacting | None = None
+        self.transacting: SimulatedTransaction | None = None
         """The current transaction."""
         self.epoch = world.logs.begin_epoch(name)
 
@@ -103,7 +105,7 @@ class Process(Actor, Generic[E]):
             for task, high in self._opening.items()
             if self._has_ended(task, high)
         ]
-        if self.polling and (polled := self._readable()):
+        if self.polling and not self.engine.intake.full and (polled := self._readable()):
             steps += [partial(self._poll, polled)] * len(polled)
         if self._sends.can_arrive:
             steps += [self._deliver_one] * 2
@@ -111,9 +113,11 @@ class Process(Actor, Generic[E]):
             steps.append(self.go_on_with_transaction)
         for more in self.background:
             steps += more()
+        # If its intake is limited, polls also arrive while user code is running, and wait in the
+        # engine. Otherwise they wait in the channel, where more can happen to them.
         if (
             self._channel
-            and not self.engine.busy
+            and (not self.engine.busy or self.world.intake is not None)
             and (not steps or self.world.random.random() < _ALERT)
         ):
             steps.append(self._handle)
@@ -137,15 +141,15 @@ class Process(Actor, Generic[E]):
 
     def leaves(self, task: int) -> bool:
         """Return True if it is about to release a task."""
-        return task in self.engine.slots and self.engine.slots[task].leaving
+        return task in self.engine.tenures and self.engine.tenures[task].leaving
 
     def lose(self) -> None:
         """Handle the loss of all tasks to another process. Rejoin the group unless the process
         ends."""
-        self._then(self.engine.lost(list(self.engine.slots), self.world.now))
+        self._then(self.engine.lost(list(self.engine.tenures), self.world.now))
         self.polling = True
         if (
-            not any(isinstance(effect, End) for effect in self._effects)
+            not any(isinstance(effect, Terminate) for effect in self._effects)
             and self.member.refusal == UNKNOWN
         ):
             self.member.join()
@@ -157,7 +161,7 @@ class Process(Actor, Generic[E]):
             self.world.at_once or self.world.random.random() < _TICKS_AT_ONCE
         )
         for effect in self.engine.tick(self.world.now):
-            if at_once and isinstance(effect, Run):
+            if at_once and isinstance(effect, RunUserCode):
                 self._run_through(effect)
             else:
                 self._effects.append(effect)
@@ -170,14 +174,15 @@ class Process(Actor, Generic[E]):
         """Close its components, and do nothing else."""
 
     def _end(self, task: Any, method: Callable[[], Any], doing: str) -> None:
-        """Call a final method of the user's code. Propagate its errors to the test, unless the
-        world expects crashes."""
+        """Call a final method of the user's code. Its error is kept for the test until everything
+        is closed, unless the world expects crashes."""
         try:
             self.world.wait(method())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - user code may raise anything
             if self.world.on_crash is None:
-                raise
-            self.engine.journal.error(error, doing, task.task_id)
+                self.world.closing_errors.append(error)
+            else:
+                self.engine.journal.error(error, doing, task.task_id)
 
     def die(self) -> None:
         """Take no further step."""
@@ -225,13 +230,15 @@ class Process(Actor, Generic[E]):
 
     def _then(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Keep):  # the task reads its state from the disk from now on
+            if isinstance(
+                effect, ApplyToStore
+            ):  # the task reads its state from the disk from now on
                 self._keep(effect)
             else:
                 self._effects.append(effect)
         self.wake()
 
-    def _keep(self, effect: Keep) -> None:
+    def _keep(self, effect: ApplyToStore) -> None:
         for task, changes in effect.changes.items():
             self.disk.keep(self._changelog(task), changes, effect.reached[task], self.world.now)
 
@@ -245,19 +252,19 @@ class Process(Actor, Generic[E]):
 
     def _readable(self) -> list[int]:
         """Return the tasks with unread records."""
-        logs, slots = self.world.logs, self.engine.slots
+        logs, tenures = self.world.logs, self.engine.tenures
         return [
             task
             for task, position in self._position.items()
             if (place := self._place(task)) not in logs.stalled
             and position < logs.stable_end(place)
-            and task in slots
-            and self._reads(slots[task])
+            and task in tenures
+            and self._reads(tenures[task])
         ]
 
-    def _reads(self, slot: Slot[Any]) -> bool:
+    def _reads(self, tenure: TaskTenure[Any]) -> bool:
         """Return True if a task's records are still read."""
-        return slot.works
+        return tenure.works
 
     def _poll(self, tasks: list[int]) -> None:
         """Receive records of some tasks."""
@@ -267,16 +274,18 @@ class Process(Actor, Generic[E]):
         for task in chosen:
             position, place, logs = self._position[task], self._place(task), self.world.logs
             end = min(logs.stable_end(place), position + chance.randint(1, MOST_RECORDS))
-            records = [Record(*record) for record in logs.committed_records(place, position, end)]
+            records = [
+                InputRecord(*record) for record in logs.committed_records(place, position, end)
+            ]
             if records:
-                item.append((self.engine.slots[task], records))
+                item.append((self.engine.tenures[task], records))
             self._position[task] = end
         if item:
             self._channel.append(item)
 
     def _handle(self) -> None:
         if not self.world.dawdles():
-            self._then(self.engine.polled(self._channel.popleft(), Unit(), self.world.now))
+            self._then(self.engine.arrived(self._channel.popleft(), self.world.now))
 
     def _deliver_one(self) -> None:
         self._sends.deliver_one()
@@ -288,30 +297,30 @@ class Process(Actor, Generic[E]):
         match effect := self._effects.popleft():
             case Send():
                 self._sends.add(effect)
-            case Run():
+            case RunUserCode():
                 self._runs.append((effect, effect.steps, None))
             case Open():
                 self._begin_opening(effect.task)
-            case Abandon():
+            case AbandonOpen():
                 if effect.task in self._opening:
                     self._opened(effect.task)
-            case Ready():
+            case StartDelivery():
                 self._read(effect.task)
             case Transact():
-                self.transacting = Transacting(self, effect)
-            case Fetch():
+                self.transacting = SimulatedTransaction(self, effect)
+            case FetchRecords():
                 self._fetch(effect)
-            case Commit():
+            case CommitOffsets():
                 self._commit(effect)
             case Close():
                 self._stop_reading(effect.task)
             case Release():
                 self._release(effect.task)
-            case End():
+            case Terminate():
                 self.world.count("zombie ended")
                 self.die()
 
-    def _commit(self, effect: Commit) -> None:
+    def _commit(self, effect: CommitOffsets) -> None:
         if effect.waits:
             self.member.catch_up()  # a rebalance waits for this commit
         if refusal := self.world.refusal(self.member, self.member.generation):
@@ -323,23 +332,27 @@ class Process(Actor, Generic[E]):
         if effect.waits:
             self._then(self.engine.committed(effect, {}, self.world.now))
 
-    def _fetch(self, effect: Fetch) -> None:
+    def _fetch(self, effect: FetchRecords) -> None:
         place, logs = self._place(effect.task), self.world.logs
         records = [
-            Record(*record)
+            InputRecord(*record)
             for at in effect.offsets
             for record in logs.committed_records(place, at, at + 1)
         ]
         self._then(self.engine.fetched(effect, records, self.world.now))
 
-    def _go_on(self, entry: tuple[Run, Steps, Awaiting | None]) -> object:
+    def _go_on(self, entry: tuple[RunUserCode, Steps, SteppedAwaitable | None]) -> object:
         """Continue a piece of user code."""
         self._runs.remove(entry)
         self._advance(*entry)
         return None
 
     def _advance(
-        self, run: Run, steps: Steps, waiting: Awaiting | None = None, interrupt: float = _MID_RUN
+        self,
+        run: RunUserCode,
+        steps: Steps,
+        waiting: SteppedAwaitable | None = None,
+        interrupt: float = _MID_RUN,
     ) -> None:
         """Continue a piece of user code until its end, its next await, or an interruption."""
         world = self.world
@@ -352,7 +365,9 @@ class Process(Actor, Generic[E]):
                     pending = steps.throw(error)
                 else:
                     pending = next(steps)
-                waiting = None if pending is None else Awaiting(world.runner.get_loop(), pending)
+                waiting = (
+                    None if pending is None else SteppedAwaitable(world.runner.get_loop(), pending)
+                )
                 if interrupt and world.random.random() < interrupt:
                     break
             self._runs.append((run, steps, waiting))
@@ -362,7 +377,7 @@ class Process(Actor, Generic[E]):
             if not world.crash(self, error):
                 raise
 
-    def _run_through(self, run: Run) -> None:
+    def _run_through(self, run: RunUserCode) -> None:
         """Run a piece of user code to its end without interruption."""
         try:
             self.world.run(run.steps)
@@ -397,7 +412,7 @@ class Process(Actor, Generic[E]):
 
     def _read(self, task: int) -> None:
         place = self._place(task)
-        self._position[task] = self.engine.slots[task].progress.finished
+        self._position[task] = self.engine.tenures[task].progress.finished
         self.world.logs.watch(place, self, self.wake)
 
     def _release(self, task: int) -> None:
@@ -429,6 +444,9 @@ class Process(Actor, Generic[E]):
 
     def _place(self, task: int) -> TopicPartition:
         return self.engine.topic, task
+
+    def _rows(self) -> DiskRows:
+        return DiskRows(self.disk, self.engine.changelog)
 
     def _changelog(self, task: int) -> TopicPartition:
         return self.engine.changelog, task

@@ -1,35 +1,26 @@
 """The three kinds of processes in a simulated cluster, with their engines and differences."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any, cast
 
-from kstorm.core.engine import (
-    AckerEngine,
-    BoltEngine,
-    ExactBoltEngine,
-    ExactSpoutEngine,
-    Slot,
-    SpoutEngine,
-)
-from kstorm.core.engine.bolt import AtHand
-from kstorm.core.engine.effects import Run
-from kstorm.core.exact import ExactBoltTask, UndoableState
-from kstorm.core.exact.unfinished import is_unfinished_key
+from kstorm.core.engine import AckerEngine, BoltEngine, ExactSpoutEngine, SpoutEngine, TaskTenure
+from kstorm.core.engine.bolt import UnobservedWork
+from kstorm.core.engine.effects import RunUserCode
+from kstorm.core.engine.intake import HIGH_BYTES, LOW_BYTES, Intake
+from kstorm.core.exactly_once import ExactBoltTask
 from kstorm.core.spout_task import SpoutTask
-from kstorm.core.state import TaskState
-from kstorm.core.tasks import Steps
-from kstorm.kafka.epoch_writer import EpochWriter
-from kstorm.kafka.ports import KAFKA, KafkaPorts
-from kstorm.testing.awaiting import Awaiting
+from kstorm.core.user_code import Steps
 from kstorm.testing.disks import Disk
-from kstorm.testing.outside import COMMIT, at_commit
-from kstorm.testing.process import Process
+from kstorm.testing.external_topics import COMMIT, at_commit
+from kstorm.testing.process import SimulatedProcess
 from kstorm.testing.scheduler import NOTHING, Step
-from kstorm.testing.world import Notes, World
+from kstorm.testing.stepped_await import SteppedAwaitable
+from kstorm.testing.world import SimulatedJournal, SimulatedWorld
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
+from kstorm.wiring import make_acker_engine, make_bolt_engine, make_spout_engine
 
 PROCESS = "process"
 """Name under which spouts find their process in `TopologyContext.resources`."""
@@ -44,15 +35,27 @@ It returns None while the position is open in a transaction, and -1 if there is 
 _RARE_IN_LEDGERS = ("repeated_inits", "skipped_records", "expired")
 
 
-def make_process(world: World, component: str, disk: Disk, name: str) -> Process[Any]:
+def make_process(
+    world: SimulatedWorld, component: str, disk: Disk, name: str
+) -> SimulatedProcess[Any]:
+    process = _kind(world, component)(world, component, disk, name)
+    limit_intake(process, world.intake)
+    return process
+
+
+def limit_intake(process: SimulatedProcess[Any], limits: tuple[int, int] | None) -> None:
+    """Set the numbers of records in hand that stop a process from polling and let it poll again."""
+    if limits is not None:
+        high, low = limits
+        process.engine.intake = Intake((high, HIGH_BYTES), (low, LOW_BYTES))
+
+
+def _kind(
+    world: SimulatedWorld, component: str
+) -> "type[AckerProcess | SpoutProcess | BoltProcess]":
     if component == ACKER_COMPONENT:
-        return AckerProcess(world, component, disk, name)
-    spout = world.topology.component(component).kind == "spout"
-    return (
-        SpoutProcess(world, component, disk, name)
-        if spout
-        else BoltProcess(world, component, disk, name)
-    )
+        return AckerProcess
+    return SpoutProcess if world.topology.component(component).kind == "spout" else BoltProcess
 
 
 def count_tasks(topology: Topology, component: str) -> int:
@@ -61,68 +64,40 @@ def count_tasks(topology: Topology, component: str) -> int:
     return topology.component(component).num_tasks
 
 
-class BoltProcess(Process[BoltEngine]):
+class BoltProcess(SimulatedProcess[BoltEngine]):
     """Runs some tasks of a bolt."""
 
-    def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
+    def __init__(self, world: SimulatedWorld, component: str, disk: Disk, name: str) -> None:
         super().__init__(world, component, disk, name)
-        own: dict[str, Any] = {"next_id": world.next_id, "load_state": self._load}
-        notes = Notes(world, component)
-        if world.topology.config.exactly_once:
-            at_hand = AtHand()
-            own |= {
-                "work": at_hand,
-                "resources": self._lent_in_epochs(at_hand),
-                "load_unfinished": self._unfinished,
-            }
-            self.engine = ExactBoltEngine(world.topology, component, notes, **own)
-        else:
-            self.engine = BoltEngine(
-                world.topology, component, notes, resources=world.resources, **own
-            )
+        work = UnobservedWork()
+        self.engine = make_bolt_engine(
+            world.topology,
+            component,
+            SimulatedJournal(world, component),
+            next_id=world.next_id,
+            rows=self._rows,
+            resources={**world.resources, **self._lent_in_epochs(work)},
+            work=work,
+        )
 
-    def _lent_in_epochs(self, at_hand: AtHand) -> dict[str, Any]:
-        """Return resources whose output leaves with the epoch of the task: a KafkaBolt's records,
-        and what a test's bolt keeps."""
+    def _lent_in_epochs(self, work: UnobservedWork) -> dict[str, Any]:
+        """Return what a test's bolt uses to act when its epoch is committed."""
+        if not self.world.topology.config.exactly_once:
+            return {}
 
         def add(task: ExactBoltTask, act: Callable[[], object]) -> None:
             task.collector.keep(lambda: self.engine.outbox.records.append(at_commit(act)))
 
-        lent = {
-            **self.world.resources,
-            COMMIT: lambda: partial(add, cast("ExactBoltTask", at_hand.task)),
-        }
-        ports = lent.get(KAFKA)
-        if isinstance(ports, KafkaPorts):
-            lent[KAFKA] = replace(
-                ports, open_shared_writer=lambda: EpochWriter(cast("ExactBoltTask", at_hand.task))
-            )
-        return lent
-
-    def _load(self, task: int) -> TaskState:
-        rows = self.disk.rows(self._changelog(task))
-        kind = UndoableState if self.world.topology.config.exactly_once else TaskState
-
-        def load_all(start: bytes) -> list[tuple[bytes, bytes]]:
-            return [
-                row
-                for row in sorted(rows.items())
-                if row[0] >= start and not is_unfinished_key(row[0])
-            ]
-
-        return kind(rows.get, load_all)
-
-    def _unfinished(self, task: int) -> list[tuple[bytes, bytes]]:
-        return [
-            row
-            for row in self.disk.rows(self._changelog(task)).items()
-            if is_unfinished_key(row[0])
-        ]
+        return {COMMIT: lambda: partial(add, cast("ExactBoltTask", work.task))}
 
     def tick(self) -> None:
         # Offer a pause after each tuple.
         self.engine.pace(1)
         super().tick()
+        for task in self.engine.tasks:
+            # A KafkaBolt with held tuples. In a service, a timer of the event loop calls it.
+            if (try_held := getattr(task.bolt, "try_held", None)) is not None:
+                try_held()
 
     def begin_checkpoint(self) -> None:
         self._then(self.engine.checkpoint(self.world.now))
@@ -136,20 +111,19 @@ class BoltProcess(Process[BoltEngine]):
             self._end(task, task.bolt.cleanup, "in cleanup")
 
 
-class SpoutProcess(Process[SpoutEngine]):
+class SpoutProcess(SimulatedProcess[SpoutEngine]):
     """Runs some tasks of a spout. Asks for tuples until none come, and delivers completions."""
 
-    def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
+    def __init__(self, world: SimulatedWorld, component: str, disk: Disk, name: str) -> None:
         super().__init__(world, component, disk, name)
         self._dry = False
-        self._turn: Run | None = None  # the last one
+        self._turn: RunUserCode | None = None  # the last one
         self._before = 0
         self._from: dict[int, int] = {}  # by task, the end of its completions at assignment
-        kind = ExactSpoutEngine if world.topology.config.exactly_once else SpoutEngine
-        self.engine = kind(
+        self.engine = make_spout_engine(
             world.topology,
             component,
-            SpoutNotes(world, component),
+            SpoutJournal(world, component),
             next_id=world.next_id,
             resources={
                 **world.resources,
@@ -166,7 +140,8 @@ class SpoutProcess(Process[SpoutEngine]):
         if (
             not self._dry
             and not self.engine.busy
-            and any(slot.works for slot in self.engine.slots.values())
+            and self.engine.next_turn < inf
+            and any(tenure.works for tenure in self.engine.tenures.values())
         ):
             steps.append(self._emit)
         return steps
@@ -189,7 +164,7 @@ class SpoutProcess(Process[SpoutEngine]):
         self._dry = False
         self.wake()
 
-    def _go_on(self, entry: tuple[Run, Steps, Awaiting | None]) -> object:
+    def _go_on(self, entry: tuple[RunUserCode, Steps, SteppedAwaitable | None]) -> object:
         if entry[0] is self._turn:
             return self._ask(partial(super()._go_on, entry))
         super()._go_on(entry)
@@ -203,8 +178,9 @@ class SpoutProcess(Process[SpoutEngine]):
         return self._ask(self._begin_turn)
 
     def _begin_turn(self) -> None:
-        for effect in self.engine.emit(self.world.now):
-            if isinstance(effect, Run):
+        # Work takes no time here, so a rest ends as soon as there may be something to emit.
+        for effect in self.engine.wake(max(self.world.now, self.engine.next_turn)):
+            if isinstance(effect, RunUserCode):
                 self._turn = effect
                 self._advance(effect, effect.steps, interrupt=0.0)
             else:
@@ -233,9 +209,9 @@ class SpoutProcess(Process[SpoutEngine]):
         super()._read(task)
         self._position[task] = self._from[task]
 
-    def _reads(self, slot: Slot[Any]) -> bool:
+    def _reads(self, tenure: TaskTenure[Any]) -> bool:
         """Read completions as long as open trees of the task may end."""
-        return slot.alive
+        return tenure.alive
 
     def tick(self) -> None:
         super().tick()
@@ -255,16 +231,13 @@ class SpoutProcess(Process[SpoutEngine]):
         self.world.run(task.deactivate())
 
 
-class AckerProcess(Process[AckerEngine]):
+class AckerProcess(SimulatedProcess[AckerEngine]):
     """Keeps the ledgers of some acker tasks."""
 
-    def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
+    def __init__(self, world: SimulatedWorld, component: str, disk: Disk, name: str) -> None:
         super().__init__(world, component, disk, name)
-        self.engine = AckerEngine(
-            world.topology,
-            Notes(world, component),
-            load_rows=lambda task: self.disk.rows(self._changelog(task)).items(),
-            now=world.now,
+        self.engine = make_acker_engine(
+            world.topology, SimulatedJournal(world, component), rows=self._rows, now=world.now
         )
 
     def begin_checkpoint(self) -> None:
@@ -277,7 +250,7 @@ class AckerProcess(Process[AckerEngine]):
                 setattr(ledger, name, 0)
 
 
-class SpoutNotes(Notes):
+class SpoutJournal(SimulatedJournal):
     """Also records the message ids that spouts are notified of."""
 
     def made(self, task: SpoutTask, task_id: int) -> None:

@@ -40,7 +40,7 @@ class Actor(ABC):
             self._scheduler.list(self)
 
 
-class Later(Actor):
+class DelayedEvent(Actor):
     """A delayed event that any actor may be waiting for."""
 
     def __init__(self, scheduler: "Scheduler", act: Callable[[], object], steps: int) -> None:

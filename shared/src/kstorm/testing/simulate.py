@@ -11,15 +11,15 @@ from kstorm.errors import ConfigError, KstormError, TopologyError
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.complete import check_names
-from kstorm.testing.fewest import fewest
-from kstorm.testing.hunter import FAULTS, NOT_EXACTLY_ONCE, Hunter, Strike
+from kstorm.testing.fault_phase import MOST_ROUNDS, work_in_calm
+from kstorm.testing.hunter import FAULTS, NOT_EXACTLY_ONCE, Hunter, InjectedFault
 from kstorm.testing.inputs import InputSpout
-from kstorm.testing.ordeal import MOST_ROUNDS, work_in_calm
-from kstorm.testing.replaced import replace_components
-from kstorm.testing.share import is_emitted
+from kstorm.testing.log_share import is_emitted
+from kstorm.testing.replacement import replace_components
+from kstorm.testing.shrinking import shrink
 from kstorm.testing.spouts import FixedTuple
-from kstorm.testing.unfinished import unfinished_tasks
-from kstorm.testing.world import World, untold
+from kstorm.testing.unfinished_work import unfinished_tasks
+from kstorm.testing.world import SimulatedWorld, discard_narration
 from kstorm.topology import Topology
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SimulationError(AssertionError):
     reproduce it."""
 
     def __init__(
-        self, seed: int, what: str, strikes: Sequence[Strike] = (), total: int = 0
+        self, seed: int, what: str, strikes: Sequence[InjectedFault] = (), total: int = 0
     ) -> None:
         """`strikes`: the faults needed, out of `total`."""
         super().__init__(_message(seed, what, strikes, total))
@@ -97,7 +97,7 @@ def simulate(
     only: Collection[int] | None = None,
     resources: dict[str, Any] | None = None,
     kafka: "Callable[[], FakeKafka] | None" = None,
-    tell: Callable[[str], None] = untold,
+    tell: Callable[[str], None] = discard_narration,
 ) -> SimulationReport:
     """Run a topology once per seed under random faults, then call `judge` with the cluster.
 
@@ -160,7 +160,7 @@ def _explained(trial: _Trial, seed: int, schedule: "_Schedule", found: _Found) -
             return False
         return False
 
-    fewest([strike.number for strike in schedule.hunter.strikes], shows_it_too)
+    shrink([strike.number for strike in schedule.hunter.strikes], shows_it_too)
     schedule, found = last
     return SimulationError(seed, found.what, schedule.hunter.strikes, total)
 
@@ -173,7 +173,7 @@ class _Schedule:
         trial: _Trial,
         seed: int,
         only: Collection[int] | None,
-        tell: Callable[[str], None] = untold,
+        tell: Callable[[str], None] = discard_narration,
     ) -> None:
         topology = trial.topology() if callable(trial.topology) else trial.topology
         check_names(topology, set(trial.inputs))
@@ -308,7 +308,7 @@ def _spouts_at_work(cluster: LocalCluster, inputs: Inputs) -> list[str]:
     ]
 
 
-def _world(cluster: LocalCluster) -> World:
+def _world(cluster: LocalCluster) -> SimulatedWorld:
     return cluster.processes(cluster.topology.spouts[0].id)[0].world
 
 
@@ -331,7 +331,7 @@ def _last_error(cluster: LocalCluster) -> str:
     )
 
 
-def _message(seed: int, what: str, strikes: Sequence[Strike], total: int) -> str:
+def _message(seed: int, what: str, strikes: Sequence[InjectedFault], total: int) -> str:
     if not strikes:
         faults = "This happens without any fault."
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kstorm.testing.share import Share
+from kstorm.testing.log_share import LogShare
 from kstorm.topology import (
     DEFAULT_STREAM,
     Config,
@@ -72,7 +72,7 @@ class FeederSpout(Positioned, Spout):
     ) -> None:
         """Requeue what an earlier run of this task left unfinished."""
         super().open(config, context, collector)
-        self._share = Share(context) if config.exactly_once else None
+        self._share = LogShare(context) if config.exactly_once else None
         if self._share is None:
             self._source.reopened(context.task_id)
 

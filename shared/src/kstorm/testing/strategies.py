@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC
 from typing import Any
 
-from kstorm.testing.drawn import DrawnTopology, Drop, FanOut, Hold, PassOn
+from kstorm.testing.random_components import DrawnTopology, Drop, FanOut, Hold, PassOn
 from kstorm.testing.spouts import FeederSpout
 from kstorm.topology import (
     BasicBolt,

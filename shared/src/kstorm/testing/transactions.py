@@ -1,7 +1,7 @@
 """Transactions of checkpoints on a simulated Kafka. Each request is a step, and so is each record's
 arrival.
 
-Requests can get lost (`World.unanswered`). An unanswered request was either carried out, or a copy
+Requests can get lost (`SimulatedWorld.unanswered`). An unanswered request was either carried out, or a copy
 of it is still in transit and arrives at any later time. As in Kafka, the copy carries its
 producer's epoch and not its transaction.
 """
@@ -14,16 +14,16 @@ from math import inf, isinf
 from typing import TYPE_CHECKING, Any
 
 from kstorm.core.engine.transaction import Answer, Request
-from kstorm.core.outgoing import Outgoing
+from kstorm.core.outgoing import OutgoingRecord
 from kstorm.errors import BrokerError
-from kstorm.testing.group import FENCED
-from kstorm.testing.logs import Change, Fate, TopicPartition, Transaction
-from kstorm.testing.outside import AT_COMMIT, ForGood
-from kstorm.testing.world import position_place
+from kstorm.testing.consumer_group import FENCED
+from kstorm.testing.external_topics import AT_COMMIT, PermanentRefusal
+from kstorm.testing.logs import Change, TopicPartition, Transaction, TransactionFate
+from kstorm.testing.world import position_partition
 
 if TYPE_CHECKING:
     from kstorm.core.engine.effects import Transact
-    from kstorm.testing.process import Process
+    from kstorm.testing.process import SimulatedProcess
 
 TRANSACTION_SECS = 15.0
 """Age at which the broker aborts an open transaction. A real broker checks every 10 s for
@@ -51,13 +51,13 @@ class GivenUpError(RefusedError):
     what = "epoch given up"
 
 
-class Transacting:
+class SimulatedTransaction:
     """A transaction in progress.
 
     It is aborted if the group rejects its generation, and begun again with a newer one.
     """
 
-    def __init__(self, process: Process[Any], effect: Transact) -> None:
+    def __init__(self, process: SimulatedProcess[Any], effect: Transact) -> None:
         self.effect = effect
         self.reached: dict[int, int] = {}
         """Last changelog offset by task."""
@@ -76,7 +76,7 @@ class Transacting:
         self._again_at = 0.0
         self._give_up_at = inf
 
-    def _leaves(self, out: Outgoing) -> bool:
+    def _leaves(self, out: OutgoingRecord) -> bool:
         """Return True if a record goes outside the cluster."""
         return out.topic == AT_COMMIT or (
             self._outside is not None and out.topic not in self._world.topics
@@ -167,7 +167,7 @@ class Transacting:
         for out in self._outward:
             self._write_outward(out)
 
-    def _write_outward(self, out: Outgoing) -> None:
+    def _write_outward(self, out: OutgoingRecord) -> None:
         if out.topic == AT_COMMIT:
             self._logs.take_part(self._transaction, (AT_COMMIT, 0), out.value)
         elif self._outside is not None:
@@ -194,7 +194,7 @@ class Transacting:
     def _carry_out(self, request: Request) -> Answer:
         if request is Request.OFFSETS:
             return self._hand_in()
-        fate = Fate.COMMITTED if request is Request.COMMIT else Fate.ABORTED
+        fate = TransactionFate.COMMITTED if request is Request.COMMIT else TransactionFate.ABORTED
         if self._transaction.fate is not fate:
             self._logs.end(self._transaction, fate)
         return Answer.DONE
@@ -214,7 +214,7 @@ class Transacting:
             (self._process.engine.topic, task): at for task, at in self.effect.offsets.items()
         }
         return offsets | {
-            position_place(component, place): at for place, at in self.effect.positions.items()
+            position_partition(component, place): at for place, at in self.effect.positions.items()
         }
 
     def _late_copy(self, request: Request) -> Callable[[], None]:
@@ -233,7 +233,12 @@ class Transacting:
             if hit is not self._transaction:
                 world.count("late request in another transaction")
             if request is not Request.OFFSETS:
-                logs.end(hit, Fate.COMMITTED if request is Request.COMMIT else Fate.ABORTED)
+                logs.end(
+                    hit,
+                    TransactionFate.COMMITTED
+                    if request is Request.COMMIT
+                    else TransactionFate.ABORTED,
+                )
             elif not world.refusal(member, generation):
                 logs.hand_in(hit, offsets)
 
@@ -250,10 +255,10 @@ class Transacting:
             number: f"a record for the topic {self.effect.records[number].topic!r} is refused: "
             f"{reason}"
             for number, reason in found.items()
-            if isinstance(reason, ForGood)
+            if isinstance(reason, PermanentRefusal)
         }
         if self.refused:
-            self._logs.end(self._transaction, Fate.ABORTED)
+            self._logs.end(self._transaction, TransactionFate.ABORTED)
             self._world.count("record refused for good")
         elif found:
             number, reason = next(iter(found.items()))
@@ -263,7 +268,7 @@ class Transacting:
     def _write_again(self, reason: str) -> None:
         """Retry the whole transaction after a pause, because it must not lack a record."""
         now, process = self._world.now, self._process
-        self._logs.end(self._transaction, Fate.ABORTED)
+        self._logs.end(self._transaction, TransactionFate.ABORTED)
         self._world.count("record refused")
         self._again_at = now + _PAUSE_SECS
         first = isinf(self._give_up_at)
@@ -279,7 +284,7 @@ class Transacting:
         member is fenced."""
         self._world.count(f"transaction refused: {refusal}")
         if refusal == FENCED:
-            self._logs.end(self._transaction, Fate.ABORTED)
+            self._logs.end(self._transaction, TransactionFate.ABORTED)
             raise RefusedError(refusal)
         if self._process.zombie:
             self._world.count("zombie refused")

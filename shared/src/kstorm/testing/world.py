@@ -10,12 +10,13 @@ from random import Random
 from typing import Any, ClassVar
 
 from kstorm.core.ids import NextId
-from kstorm.core.tasks import OnError, Steps, awaitable
+from kstorm.core.user_code import OnError, Steps, awaitable
 from kstorm.errors import KstormError
-from kstorm.testing.group import Group, Member
-from kstorm.testing.logs import Logs, TopicPartition
-from kstorm.testing.outside import OUTSIDE, Outside
-from kstorm.testing.scheduler import Later, Scheduler
+from kstorm.testing.consumer_group import ConsumerGroup, GroupMember
+from kstorm.testing.external_topics import OUTSIDE, ExternalTopics
+from kstorm.testing.logs import BrokerLogs, TopicPartition
+from kstorm.testing.scheduler import DelayedEvent, Scheduler
+from kstorm.testing.unchanged import watch_values
 from kstorm.topology import Topology
 
 LATEST_MARKER = 40
@@ -35,7 +36,7 @@ class TaskError:
     doing: str
 
 
-def untold(line: str) -> None:
+def discard_narration(line: str) -> None:
     """Discard a line of the narration."""
 
 
@@ -44,7 +45,7 @@ def _lists() -> "defaultdict[Any, list[Any]]":
 
 
 @dataclass
-class World:
+class SimulatedWorld:
     """Shared by all processes of one cluster, and outlives them."""
 
     topology: Topology
@@ -52,8 +53,10 @@ class World:
     next_id: NextId
     resources: dict[str, Any]
     scheduler: Scheduler = field(init=False)
-    logs: Logs = field(default_factory=Logs)
-    groups: defaultdict[str, Group] = field(default_factory=lambda: defaultdict(Group))
+    logs: BrokerLogs = field(default_factory=BrokerLogs)
+    groups: defaultdict[str, ConsumerGroup] = field(
+        default_factory=lambda: defaultdict(ConsumerGroup)
+    )
     """Consumer groups by component."""
     now: float = 0.0
     """Virtual seconds since the cluster started."""
@@ -71,14 +74,19 @@ class World:
     """Probability that a record overtakes its predecessor in the same partition."""
     sluggish: float = 0.0
     """Probability that a process delays processing a poll that it has received."""
+    intake: tuple[int, int] | None = None
+    """Records in hand at which a process stops polling, and those at which it polls again. None:
+    the production limits."""
     unanswered: float = 0.0
     """Probability that a transaction request or its response is lost. See
     `kstorm.testing.transactions`."""
-    tell: Callable[[str], None] = untold
+    tell: Callable[[str], None] = discard_narration
     """Receives a plain-text line for each event."""
     seen: Counter[str] = field(default_factory=Counter)
     """Counts of rare events, by name."""
     errors: list[TaskError] = field(default_factory=list)
+    closing_errors: list[Exception] = field(default_factory=list)
+    """Errors of components that were being closed."""
     emitted: defaultdict[tuple[str, str], list[list[Any]]] = field(default_factory=_lists)
     """Emitted values by (component, stream), in order."""
     acked: defaultdict[int, list[Any]] = field(default_factory=_lists)
@@ -104,12 +112,12 @@ class World:
 
     def later(self, act: Callable[[], object], most_steps: int) -> None:
         """Call `act` at a random moment within `most_steps` steps of others."""
-        Later(self.scheduler, act, int(most_steps ** self.random.random()))
+        DelayedEvent(self.scheduler, act, int(most_steps ** self.random.random()))
 
     @property
-    def outside(self) -> Outside | None:
+    def outside(self) -> ExternalTopics | None:
         """Receiver of records for topics that do not belong to the topology, if there is one."""
-        found: Outside | None = self.resources.get(OUTSIDE)
+        found: ExternalTopics | None = self.resources.get(OUTSIDE)
         return found
 
     def position(self, component: str, place: TopicPartition) -> int | None:
@@ -117,10 +125,10 @@ class World:
 
         None while it is open in a transaction, -1 if there is none.
         """
-        own = position_place(component, place)
+        own = position_partition(component, place)
         return self.logs.committed(own, -1) if self.logs.is_stable(own) else None
 
-    def refusal(self, member: Member, generation: int) -> str:
+    def refusal(self, member: GroupMember, generation: int) -> str:
         """Return the reason why the group refuses a member's commit with this generation, or ""."""
         return member.refusal_of(generation) if self.fence else ""
 
@@ -181,7 +189,7 @@ class World:
         def observe(stream: str, tuples: Iterable[Sequence[Any]]) -> None:
             some = list(map(list, tuples))
             self.emitted[component, stream] += some
-            if self.tell is not untold:
+            if self.tell is not discard_narration:
                 self.tell(f"{component} emits on {stream!r}: {some}")
 
         collector.observe = observe
@@ -191,29 +199,30 @@ class World:
         return lambda error, doing: self.errors.append(TaskError(component, task, error, doing))
 
 
-def position_place(component: str, place: TopicPartition) -> TopicPartition:
+def position_partition(component: str, place: TopicPartition) -> TopicPartition:
     """Return where the logs store a spout's committed source offsets. It is separate per spout,
     because several may read one source."""
     return f"{place[0]} for {component}", place[1]
 
 
-class Notes:
+class SimulatedJournal:
     """The journal of a simulated process. See `kstorm.core.engine.journal`."""
 
-    def __init__(self, world: World, component: str) -> None:
+    def __init__(self, world: SimulatedWorld, component: str) -> None:
         self.world, self.component = world, component
 
     def error(self, error: BaseException, doing: str, task: int) -> None:
         self.world.errors.append(TaskError(self.component, task, error, doing))
 
     def info(self, event: str, **fields: Any) -> None:
-        if self.world.tell is not untold:
+        if self.world.tell is not discard_narration:
             self.world.tell(f"{self.component}: {event} {fields}")
 
     warning = info
 
     def made(self, task: Any, task_id: int) -> None:
         self.world.note_emits(task.collector, self.component)
+        watch_values(task, self.component)
 
 
 async def _awaited(result: Awaitable[Any]) -> None:

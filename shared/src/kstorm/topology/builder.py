@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from kstorm.errors import ConfigError, TopologyError
-from kstorm.topology.component import Wrapped
+from kstorm.topology.component import Wrapped, configuration_of
 from kstorm.topology.components import BasicBolt, Bolt, CustomStreamGrouping, Spout
 from kstorm.topology.config import Config
 from kstorm.topology.declarer import OutputFieldsDeclarer
@@ -111,9 +111,7 @@ class _Declared:
         declarer = OutputFieldsDeclarer(self.id)
         self.component.declare_output_fields(declarer)
         try:
-            own = config.override(**self.component.get_component_configuration()).override(
-                **self.overrides
-            )
+            own = config.override(**configuration_of(self.component)).override(**self.overrides)
         except ConfigError as error:
             raise TopologyError(f"the configuration of {self.id!r}: {error}") from None
         return ComponentSpec(

@@ -42,7 +42,9 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
 
         With a `message_id` (any object except None), the tuple's tree is tracked. `ack` or `fail`
         is then called on this same task with that object. `task` names the receiver on a direct
-        stream. Raises `EmitError` for an undeclared stream or a wrong number of values.
+        stream. The list of values is copied. Do not change lists or dicts inside it afterwards.
+        Raises `EmitError` for an undeclared stream, a wrong number of values, or a call from
+        another thread.
         """
         ...
 
@@ -96,7 +98,10 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
 
 
 class OutputCollector(ErrorReporter, Protocol):
-    """The collector passed to `Bolt.prepare`."""
+    """The collector passed to `Bolt.prepare`.
+
+    Any thread may use it. Calls of other threads take effect between two executions.
+    """
 
     def emit(
         self,
@@ -107,8 +112,10 @@ class OutputCollector(ErrorReporter, Protocol):
     ) -> Sequence[int]:
         """Emit a tuple anchored to `anchors`. Returns the ids of the tasks that receive it.
 
-        Raises `EmitError` for an undeclared stream, a wrong number of values, or an anchor that was
-        already acked or failed.
+        The list of values is copied. Do not change lists or dicts inside it afterwards. Any thread
+        may call this: then the tuple leaves later, and only the task of a direct stream is
+        returned. Raises `EmitError` for an undeclared stream, a wrong number of values, or an
+        anchor that was already acked or failed.
         """
         ...
 
@@ -153,7 +160,11 @@ class BasicOutputCollector(ErrorReporter, Protocol):
     def emit(
         self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None
     ) -> Sequence[int]:
-        """Emit a tuple anchored to the one being executed."""
+        """Emit a tuple anchored to the one being executed.
+
+        The list of values is copied. Do not change lists or dicts inside it afterwards. Raises
+        `EmitError` as `OutputCollector.emit` does, and for a call from another thread.
+        """
         ...
 
     def emit_batch(

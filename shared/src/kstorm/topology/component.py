@@ -3,10 +3,25 @@
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
+from kstorm.errors import ConfigError
 from kstorm.topology.declarer import OutputFieldsDeclarer
+from kstorm.topology.fields import Fields
 
 Maybe = Awaitable[None] | None
 """Return type of methods that may be plain or async."""
+
+
+def configuration_of(component: "Component") -> Mapping[str, Any]:
+    """Return a component's settings. Raises `ConfigError` if they are not settings by name."""
+    found = component.get_component_configuration()
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping) or not all(isinstance(name, str) for name in found):
+        raise ConfigError(
+            f"get_component_configuration of {type(component).__name__} returned {found!r:.200}: "
+            "it must return a dict of settings by name"
+        )
+    return found
 
 
 class Component:
@@ -15,11 +30,11 @@ class Component:
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Declare the streams that this component emits. The default declares none."""
 
-    def get_component_configuration(self) -> dict[str, Any]:
+    def get_component_configuration(self) -> dict[str, Any] | None:
         """Return this component's settings, by name.
 
         Names of `Config` fields override the topology's settings. Other names are the component's
-        own.
+        own. None is the same as an empty dict, as in Storm.
         """
         return {}
 
@@ -27,6 +42,13 @@ class Component:
         """Return why this component cannot be processed exactly once and what to do instead.
 
         The default is "": it can.
+        """
+        return ""
+
+    def refuses_inputs(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
+        """Return why this bolt cannot work with its inputs and what to do instead.
+
+        `inputs` are the fields of each (component, stream). The default is "": it can.
         """
         return ""
 

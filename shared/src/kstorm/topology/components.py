@@ -6,7 +6,7 @@ or `prepare`. Any method may be `async`.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from kstorm.topology.batch import TupleBatch
 from kstorm.topology.collectors import BasicOutputCollector, OutputCollector, SpoutOutputCollector
@@ -19,6 +19,11 @@ from kstorm.topology.tuple import Tuple
 
 class Spout(Component):
     """A source of tuples (Storm's `ISpout`)."""
+
+    handles_unsendable: ClassVar[bool] = False
+    """True if this spout handles the `UnsendableError` of an emit, as `KafkaSpout` does by writing
+    the message's dead letter. Otherwise `emit` does not raise it: the error is reported, and `fail`
+    is called with the message id. With exactly-once processing, a dead letter is written instead."""
 
     collector: SpoutOutputCollector
     context: TopologyContext

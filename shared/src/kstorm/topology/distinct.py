@@ -6,6 +6,7 @@ from typing import Any, Final
 from kstorm.topology.collectors import BasicOutputCollector
 from kstorm.topology.components import StatefulBasicBolt
 from kstorm.topology.declarer import OutputFieldsDeclarer
+from kstorm.topology.keys import comparable, list_text
 from kstorm.topology.tuple import Tuple
 
 _NEXT: Final = "next"
@@ -54,4 +55,5 @@ class DistinctBolt(StatefulBasicBolt):
 
 def _key(id: Any) -> str:
     """Return a state key that distinguishes ids of different types: 1 and "1" are two ids."""
-    return f"={id!r}"
+    (value,) = comparable([id])
+    return f"={value!r}" if type(value) is str else f"={list_text([value])[1:-1]}"

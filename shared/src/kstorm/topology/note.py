@@ -17,3 +17,6 @@ class Note(Struct, array_like=True, frozen=True):
     message: str = ""
     where: str = ""
     """File and line of the user's code, if known: `join.py:41`."""
+    permanent: bool = False
+    """True if a further attempt would fail in the same way (`PermanentError`). Older processes skip
+    this field."""

@@ -7,7 +7,11 @@ from typing import Any, Protocol
 class KeyValueState(Protocol):
     """A task's own key-value table, durable up to its last checkpoint.
 
-    Keys are strings. Values are anything that MessagePack can hold. A checkpoint is taken every
+    Keys are strings. Values are anything that MessagePack can hold. They are read as MessagePack
+    holds them: tuples and sets as lists, bytearrays as bytes, dataclasses as dicts. Each `get`
+    returns an object of its own, so changes to it need a `put`.
+
+    A checkpoint is taken every
     `topology_state_checkpoint_interval_ms`, and the acks of the tuples executed since the previous
     one wait for it. So the change of an acked tuple is in the state, whatever crashes. A replayed
     tuple is applied again (at least once).
@@ -20,8 +24,8 @@ class KeyValueState(Protocol):
     def put(self, key: str, value: Any) -> None:
         """Set a key to the value as it is now. A value that is changed in place must be put again.
 
-        Raises `TypeError` if the key is not a string or MessagePack cannot hold the value (an
-        integer beyond 64 bits, an object of an unknown class). Raises `ValueError` if both together
+        Raises `TypeError` if the key is not a string or MessagePack cannot hold the value. Examples
+        are an integer beyond 64 bits and an object of an unknown class. Raises `ValueError` if both together
         exceed 16 MiB. The state is unchanged then.
         """
         ...

@@ -25,11 +25,12 @@ class Stateful:
         return None
 
     def pre_commit(self, checkpoint_id: int) -> Maybe:
-        """Called when the changes of that checkpoint are durable, before the acks that waited for
-        them leave.
+        """Called for every checkpoint whose acks leave, even if the state has not changed. The
+        changes are durable then.
 
-        If the process dies before this returns, the tuples are replayed. So the actions taken here
-        may happen twice.
+        At least once, the acks leave after this returns. If the process dies before, the tuples are
+        replayed, and the actions taken here may happen twice. Exactly once, the acks were committed
+        together with the changes. So keep what is still to be written in the state.
         """
         return None
 

@@ -66,6 +66,16 @@ def check_wiring(topology: Topology) -> None:
             )
         for declared in bolt.inputs:
             _check_input(topology, bolt, declared)
+        refusal = bolt.component.refuses_inputs(
+            {
+                (each.component, each.stream): topology.components[each.component]
+                .streams[each.stream]
+                .fields
+                for each in bolt.inputs
+            }
+        )
+        if refusal:
+            raise TopologyError(f"bolt {bolt.id!r}: {refusal}")
     _check_reachable(topology)
     _check_guarantee(topology)
     if topology.config.exactly_once:

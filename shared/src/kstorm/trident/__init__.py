@@ -12,11 +12,12 @@ from kstorm.trident.aggregators import (
     ReducerAggregator,
     Sum,
 )
-from kstorm.trident.backing import BackingMap, Owner, SqlMap
-from kstorm.trident.chained import Chain
+from kstorm.trident.backends import BackingMap, Owner, SqlMap
+from kstorm.trident.chained_aggregators import Chain
+from kstorm.trident.custom_state import State, StateFactory
 from kstorm.trident.distinct import ApproximateDistinct
 from kstorm.trident.external import MapFactory, NonTransactionalMap, OpaqueMap, TransactionalMap
-from kstorm.trident.first import Assembly, FirstN
+from kstorm.trident.first_tuples import Assembly, FirstN
 from kstorm.trident.join import JoinOutFieldsMode, JoinType
 from kstorm.trident.operations import (
     Debug,
@@ -28,7 +29,6 @@ from kstorm.trident.operations import (
     Operation,
     TridentCollector,
 )
-from kstorm.trident.own_state import State, StateFactory
 from kstorm.trident.redis_map import RedisMap
 from kstorm.trident.spouts import (
     OpaqueTridentKafkaSpout,

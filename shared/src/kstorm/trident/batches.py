@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kstorm.topology import Fields
+from kstorm.topology.keys import comparable, original
 from kstorm.trident.tuple import TridentTuple
 
 Row = tuple[Any, ...]
@@ -94,7 +95,7 @@ class Batch:
 EMPTY = Batch((), None, 0)
 
 
-class Picked:
+class FieldSelection:
     """The fields of a row that an operation receives."""
 
     def __init__(self, fields: Fields, of: Fields) -> None:
@@ -120,10 +121,13 @@ class Picked:
 
     def keys(self, batch: Batch) -> Sequence[Any]:
         """Return the group key of each row: the value of the only field, or a tuple of several
-        values."""
-        return batch.column(self.places[0]) if len(self.places) == 1 else list(self.rows(batch))
+        values. Both are as `comparable` makes them."""
+        columns = [comparable(batch.column(place)) for place in self.places]
+        if len(columns) == 1:
+            return columns[0]
+        return list(zip(*columns, strict=True)) if columns else [()] * batch.size
 
 
 def key_columns(keys: Sequence[Any], fields: int) -> list[Column]:
-    """Return the group fields of at least one key, as columns. For the keys see `Picked.keys`."""
-    return [list(keys)] if fields == 1 else [list(column) for column in zip(*keys, strict=True)]
+    """Return the group fields of at least one key, as columns. For the keys see `FieldSelection.keys`."""
+    return [original(column) for column in ([keys] if fields == 1 else zip(*keys, strict=True))]

@@ -20,9 +20,9 @@ from kstorm.topology import (
     TupleBatch,
 )
 from kstorm.trident.batches import Batch, Row
-from kstorm.trident.own_state import OwnState
+from kstorm.trident.custom_state import CustomState
 from kstorm.trident.steps import Step, run_all
-from kstorm.trident.updates import Query, Update
+from kstorm.trident.updates import StateQuery, StateUpdate
 
 AGAIN_SECS: Final = 1.0
 """Seconds between two attempts to reach a database that does not respond."""
@@ -59,11 +59,11 @@ class StepsBolt(BasicBolt):
 class StateBolt(StatefulBasicBolt):
     """Keeps a state: applies the updates of some streams and answers the queries of others."""
 
-    def __init__(self, update: Update) -> None:
+    def __init__(self, update: StateUpdate) -> None:
         self._update = update
-        self._queries: dict[Input, tuple[str, Query]] = {}
+        self._queries: dict[Input, tuple[str, StateQuery]] = {}
 
-    def add_query(self, query: Query, inputs: Sequence[Input]) -> str:
+    def add_query(self, query: StateQuery, inputs: Sequence[Input]) -> str:
         """Add a query of the state. Return the stream on which its answers are emitted."""
         stream = f"query-{len({stream for stream, _ in self._queries.values()}) + 1}"
         self._queries |= dict.fromkeys(inputs, (stream, query))
@@ -109,7 +109,7 @@ class StateBolt(StatefulBasicBolt):
         stream, found = self._run((batch.source.component, batch.source.stream), _taken_in(batch))
         _emit(collector, found, stream)
 
-    def _part(self, source: Input) -> Update | Query:
+    def _part(self, source: Input) -> StateUpdate | StateQuery:
         return self._queries[source][1] if source in self._queries else self._update
 
     def _run(self, source: Input, batch: Batch) -> tuple[str, Batch]:
@@ -117,7 +117,7 @@ class StateBolt(StatefulBasicBolt):
         return stream, self._part(source).run(batch)
 
 
-class OutsideStateBolt(StateBolt):
+class ExternalStateBolt(StateBolt):
     """Keeps a state in a database, which is called outside the event loop's thread."""
 
     _trouble: Exception | None = None
@@ -129,7 +129,7 @@ class OutsideStateBolt(StateBolt):
     def prepare(self, config: Config, context: TopologyContext) -> None:
         # A state of the user's own class also needs the configuration.
         super().prepare(config, context)
-        if isinstance(self._update.map, OwnState):
+        if isinstance(self._update.map, CustomState):
             self._update.map.prepare(config, context)
 
     async def init_state(self, state: KeyValueState) -> None:  # type: ignore[override] # any method may be async

@@ -18,14 +18,14 @@ from kstorm.topology import (
     TopologyBuilder,
 )
 from kstorm.topology.groupings import GlobalGrouping, Grouping, ShuffleGrouping
-from kstorm.trident.batches import Picked
-from kstorm.trident.bolts import OutsideStateBolt, StateBolt, StepsBolt
+from kstorm.trident.batches import FieldSelection
+from kstorm.trident.bolts import ExternalStateBolt, StateBolt, StepsBolt
 from kstorm.trident.join import (
     JoinOutFieldsMode,
+    JoinSide,
+    JoinSides,
     JoinType,
     KeyedJoinBolt,
-    Side,
-    Sides,
     WindowJoinBolt,
 )
 from kstorm.trident.plan import (
@@ -39,19 +39,19 @@ from kstorm.trident.plan import (
     StateNode,
     StepNode,
     WindowNode,
-    added,
+    add_fields,
     by_fields,
-    chosen,
-    renamed,
+    rename_fields,
+    select_fields,
 )
 from kstorm.trident.spouts import _TridentKafkaSpout
 from kstorm.trident.steps import Step
-from kstorm.trident.updates import Query
+from kstorm.trident.updates import StateQuery
 from kstorm.trident.windows import window_bolt
 from kstorm.windows import WindowedBolt
 
 
-class Output(NamedTuple):
+class OutputStream(NamedTuple):
     """The component and stream on which an operation's tuples are emitted."""
 
     component: str
@@ -60,7 +60,7 @@ class Output(NamedTuple):
 
 
 @dataclass
-class Plan:
+class CompiledTopology:
     """A topology, and the user's operations in each of its components."""
 
     topology: Topology
@@ -68,13 +68,13 @@ class Plan:
     """By component, the titles of its operations."""
 
 
-def compiled(name: str, config: Config, nodes: Sequence[Node]) -> Plan:
+def compile_streams(name: str, config: Config, nodes: Sequence[Node]) -> CompiledTopology:
     """Compile a topology. Raises `TopologyError` with all problems, each with its line in the
     user's code."""
-    return _Compiler(name, config, nodes).plan()
+    return _StreamCompiler(name, config, nodes).plan()
 
 
-class _Compiler:
+class _StreamCompiler:
     def __init__(self, name: str, config: Config, nodes: Sequence[Node]) -> None:
         self._name, self._nodes = name, nodes
         self._builder = TopologyBuilder(name, config)
@@ -84,7 +84,7 @@ class _Compiler:
                 self._children[parent].append(node)
         self._fields: dict[Node, Fields] = {}
         self._steps: dict[Node, Step] = {}
-        self._outputs: dict[Node, Output] = {}
+        self._outputs: dict[Node, OutputStream] = {}
         self._states: dict[Node, StateBolt] = {}
         self._declarers: dict[str, BoltDeclarer] = {}
         self._problems: list[str] = []
@@ -93,7 +93,7 @@ class _Compiler:
             node.id for node in nodes if isinstance(node, SpoutNode)
         }
 
-    def plan(self) -> Plan:
+    def plan(self) -> CompiledTopology:
         for node in self._nodes:  # parents come first
             if any(parent not in self._fields for parent in node.parents):
                 # Reporting the parent's problem is enough.
@@ -106,7 +106,7 @@ class _Compiler:
             raise TopologyError(f"topology {self._name!r}: " + "\n  ".join(self._problems))
         for node in self._nodes:
             self._build(node)
-        return Plan(self._builder.build(), self._operations)
+        return CompiledTopology(self._builder.build(), self._operations)
 
     # Fields.
 
@@ -130,7 +130,7 @@ class _Compiler:
             case JoinNode():
                 return self._check_join(node)
             case RepartitionNode(names=names):
-                chosen(names or Fields(), before)
+                select_fields(names or Fields(), before)
                 return before
             case MergeNode():
                 self._check_merge(node, before)
@@ -138,13 +138,13 @@ class _Compiler:
             case StateNode(make=make) if make is not None:
                 update = make(before, self._has_parts(node))
                 self._states[node] = (
-                    StateBolt(update) if update.map_factory is None else OutsideStateBolt(update)
+                    StateBolt(update) if update.map_factory is None else ExternalStateBolt(update)
                 )
                 return update.output
             case QueryNode(state=state) if state is not None:
                 self._check_key(node, state)
-                chosen(node.inputs, before)
-                return added(node.added, before)
+                select_fields(node.inputs, before)
+                return add_fields(node.added, before)
         return before
 
     def _spout(self, node: SpoutNode) -> Fields:
@@ -157,7 +157,7 @@ class _Compiler:
                 f"the spout declares {len(declarer.streams)} streams: it must declare exactly one"
             )
         (stream,) = declarer.streams.values()
-        self._outputs[node] = Output(node.id, stream.id, stream.fields)
+        self._outputs[node] = OutputStream(node.id, stream.id, stream.fields)
         return stream.fields
 
     def _check_merge(self, node: MergeNode, fields: Fields) -> None:
@@ -172,7 +172,7 @@ class _Compiler:
     def _check_join(self, node: JoinNode) -> Fields:
         sides = [self._fields[parent] for parent in node.parents]
         for keys, fields in zip(node.keys, sides, strict=True):
-            chosen(keys, fields)
+            select_fields(keys, fields)
         left, right = node.keys
         if len(left) != len(right) or not len(left):
             raise TopologyError(
@@ -264,20 +264,24 @@ class _Compiler:
         self._put(bolt, chain, chain[0].short, self._inputs(chain[0].parents[0]))
 
     def _build_join(self, node: JoinNode) -> None:
-        sides: list[Side] = []
-        inputs: list[tuple[Output, Grouping]] = []
+        sides: list[JoinSide] = []
+        inputs: list[tuple[OutputStream, Grouping]] = []
         for parent, keys in zip(node.parents, node.keys, strict=True):
             fields = self._fields[parent]
             found = [
-                (output, by_fields(renamed(keys, fields, output.fields)))
+                (output, by_fields(rename_fields(keys, fields, output.fields)))
                 for output, _ in self._inputs(parent)
             ]
             others = Fields(name for name in fields if name not in keys)
             places = {(output.component, output.stream) for output, _ in found}
-            sides.append(Side(places, Picked(keys, fields), Picked(others, fields), fields))
+            sides.append(
+                JoinSide(
+                    places, FieldSelection(keys, fields), FieldSelection(others, fields), fields
+                )
+            )
             inputs += found
         left, right = sides
-        both = Sides(left, right, JoinOutFieldsMode(node.mode))
+        both = JoinSides(left, right, JoinOutFieldsMode(node.mode))
         bolt: KeyedJoinBolt | WindowJoinBolt = KeyedJoinBolt(both, node.outputs)
         if node.window is not None:
             bolt = WindowJoinBolt(both, JoinType(node.kind), node.window, node.outputs)
@@ -291,20 +295,22 @@ class _Compiler:
         if not isinstance(before, RepartitionNode) and node.query.asks_by_key:
             if len(node.inputs):
                 inputs = [
-                    (output, by_fields(renamed(node.inputs, fields, output.fields)))
+                    (output, by_fields(rename_fields(node.inputs, fields, output.fields)))
                     for output, _ in inputs
                 ]
             elif state.groups is not None:
                 # Send the query to the task that has the only value.
                 inputs = [(output, GlobalGrouping()) for output, _ in inputs]
-        query = Query(node.query, Picked(node.inputs, fields), len(node.added), self._fields[node])
+        query = StateQuery(
+            node.query, FieldSelection(node.inputs, fields), len(node.added), self._fields[node]
+        )
         id = self._outputs[state].component
         stream = self._states[state].add_query(
             query, [(output.component, output.stream) for output, _ in inputs]
         )
         self._subscribe(id, inputs)
         self._operations[id].append(node.title)
-        self._outputs[node] = Output(id, stream, self._fields[node])
+        self._outputs[node] = OutputStream(id, stream, self._fields[node])
 
     def _goes_on(self, node: StepNode) -> bool:
         """Return True if the next operation runs in the same bolt."""
@@ -316,7 +322,7 @@ class _Compiler:
         before = node.parents[0]
         return isinstance(before, StepNode) and self._goes_on(before)
 
-    def _inputs(self, node: Node) -> list[tuple[Output, Grouping]]:
+    def _inputs(self, node: Node) -> list[tuple[OutputStream, Grouping]]:
         """Return the outputs that an operation's tuples come from, with their groupings."""
         if isinstance(node, StepNode) and node not in self._steps:
             return self._inputs(node.parents[0])
@@ -327,11 +333,12 @@ class _Compiler:
             names, merged = node.names or Fields(), self._fields[node]
             found = [output for output, _ in self._inputs(node.parents[0])]
             return [
-                (output, node.grouping(renamed(names, merged, output.fields))) for output in found
+                (output, node.grouping(rename_fields(names, merged, output.fields)))
+                for output in found
             ]
         return [(self._outputs[node], ShuffleGrouping())]
 
-    def _subscribe(self, id: str, inputs: Iterable[tuple[Output, Grouping]]) -> None:
+    def _subscribe(self, id: str, inputs: Iterable[tuple[OutputStream, Grouping]]) -> None:
         for output, grouping in inputs:
             self._declarers[id].grouping(output.component, grouping, output.stream)
 
@@ -340,7 +347,7 @@ class _Compiler:
         bolt: StepsBolt | StateBolt | WindowedBolt | KeyedJoinBolt,
         nodes: Sequence[Node],
         short: str,
-        inputs: Iterable[tuple[Output, Grouping]],
+        inputs: Iterable[tuple[OutputStream, Grouping]],
     ) -> None:
         """Add a component for a chain of operations. Its output is that of the last one."""
         wanted = [node.name for node in nodes if node.name]
@@ -355,7 +362,7 @@ class _Compiler:
         self._declarers[id] = declarer
         self._operations[id] = [node.title for node in nodes]
         self._subscribe(id, inputs)
-        self._outputs[nodes[-1]] = Output(id, DEFAULT_STREAM, self._fields[nodes[-1]])
+        self._outputs[nodes[-1]] = OutputStream(id, DEFAULT_STREAM, self._fields[nodes[-1]])
 
     def _spare(self, short: str) -> str:
         """Return an unused component ID, made of an operation's name."""

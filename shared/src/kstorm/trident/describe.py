@@ -3,10 +3,10 @@
 from kstorm.texts import graphviz
 from kstorm.topology import ComponentSpec, Input
 from kstorm.topology.groupings import FieldsGrouping, PartialKeyGrouping
-from kstorm.trident.compile import Plan
+from kstorm.trident.compile import CompiledTopology
 
 
-def told(plan: Plan) -> str:
+def as_text(plan: CompiledTopology) -> str:
     """Return a paragraph for each component: its ID, parallelism, inputs and operations."""
     lines = [
         (
@@ -21,7 +21,7 @@ def told(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def drawn(plan: Plan) -> str:
+def as_dot(plan: CompiledTopology) -> str:
     """Return the graph in Graphviz's DOT language."""
     lines = [f"digraph {graphviz(plan.topology.name)} {{", "  rankdir=LR; node [shape=box];"]
     for id in plan.topology.components:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kstorm.errors import ConfigError
+from kstorm.topology.keys import key_text, list_text
 from kstorm.trident.aggregators import Columns, CombinerAggregator, Tuples
-from kstorm.trident.state import text_of
 from kstorm.trident.tuple import TridentTuple
 
 DEFAULT_PRECISION = 12
@@ -38,7 +38,7 @@ class ApproximateDistinct(CombinerAggregator):
 
     def init(self, tuple: TridentTuple) -> bytes:
         """Return the sketch of one value."""
-        return self._sketch([text_of(tuple.values)])
+        return self._sketch([_text(tuple.values)])
 
     def combine(self, one: bytes, other: bytes) -> bytes:
         """Return the union of two sketches."""
@@ -53,7 +53,7 @@ class ApproximateDistinct(CombinerAggregator):
     ) -> dict[Any, bytes]:
         texts: defaultdict[Any, list[str]] = defaultdict(list)
         for key, values in zip(keys, zip(*columns, strict=True), strict=True):
-            texts[key].append(text_of(values))
+            texts[key].append(_text(values))
         return {key: self._sketch(found) for key, found in texts.items()}
 
     def fold(self, keys: Sequence[Any], values: Sequence[bytes]) -> dict[Any, bytes]:
@@ -83,6 +83,11 @@ class ApproximateDistinct(CombinerAggregator):
         for sketch in sketches:
             union.update(library.hll_sketch.deserialize(sketch))
         return bytes(union.get_result(library.tgt_hll_type.HLL_4).serialize_compact())
+
+
+def _text(values: Sequence[Any]) -> str:
+    # A sketch ignores an empty text.
+    return key_text(values) or list_text(values)
 
 
 def _library() -> Any:

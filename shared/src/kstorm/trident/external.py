@@ -11,11 +11,13 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kstorm.core.state import as_stored
 from kstorm.errors import StorageError
 from kstorm.topology import KeyValueState
-from kstorm.trident.backing import BackingMap, Owner
+from kstorm.topology.keys import key_text
+from kstorm.trident.backends import BackingMap, Owner
 from kstorm.trident.epochs import Epochs
-from kstorm.trident.state import Key, text_of
+from kstorm.trident.state import Key
 
 _WRITTEN: Final = "x/p/"
 _END: Final = "x/p0"  # "0" is the character after "/"
@@ -76,7 +78,7 @@ class ExternalMap:
 
     def get(self, key: Key = (), default: Any = None) -> Any:
         """Return the value of a key. Blocks unless the key was loaded."""
-        return self._get(text_of(key), default)
+        return self._get(key_text(key), default)
 
     def get_texts(self, texts: Sequence[str], default: Any) -> list[Any]:
         return [self._get(text, default) for text in texts]
@@ -94,14 +96,18 @@ class ExternalMap:
         self._put = {}
         if len(self._cache) > _MOST_CACHED:
             self._cache = {key: self._cache[key] for key in self._only_here()}
-        self._read([text for text in map(text_of, keys) if text not in self._cache])
+        self._read([text for text in map(key_text, keys) if text not in self._cache])
 
     def multi_put(self, keys: Sequence[Key], values: Sequence[Any]) -> None:
-        """Set several keys, which must have been loaded."""
-        self.put_texts([text_of(key) for key in keys], values)
+        """Set several keys, which must have been loaded.
+
+        `get` returns the values as MessagePack holds them. Raises the same as `KeyValueState.put`.
+        """
+        self.put_texts([key_text(key) for key in keys], values)
 
     def put_texts(self, texts: Sequence[str], values: Sequence[Any]) -> None:
-        self._put |= dict(zip(texts, values, strict=True))
+        for text, value in zip(texts, values, strict=True):
+            self._put[text] = as_stored(text, value)
 
     def keep(self) -> None:
         """Make the changes of this execution part of the epoch."""

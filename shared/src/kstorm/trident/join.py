@@ -6,7 +6,6 @@ state, and a tuple is joined with all earlier tuples of the other side. A missin
 be detected when a window ends, so outer joins need windows.
 """
 
-from collections import defaultdict
 from enum import StrEnum
 from typing import Final
 
@@ -17,8 +16,8 @@ from kstorm.topology import (
     StatefulBasicBolt,
     Tuple,
 )
-from kstorm.trident.batches import Picked, Row
-from kstorm.trident.state import text_of
+from kstorm.topology.keys import key_text
+from kstorm.trident.batches import FieldSelection, Row
 from kstorm.trident.windows import Window
 from kstorm.windows import TupleWindow, WindowedBolt
 
@@ -53,10 +52,12 @@ class JoinOutFieldsMode(StrEnum):
     both."""
 
 
-class Side:
+class JoinSide:
     """One of the streams: its inputs and its key fields."""
 
-    def __init__(self, inputs: set[Input], key: Picked, others: Picked, fields: Fields) -> None:
+    def __init__(
+        self, inputs: set[Input], key: FieldSelection, others: FieldSelection, fields: Fields
+    ) -> None:
         self.inputs, self.key, self.others = inputs, key, others
         names = [*key.fields, *others.fields]
         self._order = [names.index(name) for name in fields]
@@ -67,10 +68,10 @@ class Side:
         return tuple(values[place] for place in self._order)
 
 
-class Sides:
+class JoinSides:
     """Both streams, and the output for a pair of tuples."""
 
-    def __init__(self, left: Side, right: Side, mode: JoinOutFieldsMode) -> None:
+    def __init__(self, left: JoinSide, right: JoinSide, mode: JoinOutFieldsMode) -> None:
         self.both, self._mode = (left, right), mode
 
     def number(self, tuple: Tuple) -> int:
@@ -88,9 +89,9 @@ class Sides:
 
 
 class KeyedJoinBolt(StatefulBasicBolt):
-    """Emits each tuple with every tuple of the other side that has the same key."""
+    """Emits each tuple with every tuple of the other side that has the same key, without None."""
 
-    def __init__(self, sides: Sides, output: Fields) -> None:
+    def __init__(self, sides: JoinSides, output: Fields) -> None:
         self._sides, self._output = sides, output
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
@@ -100,7 +101,9 @@ class KeyedJoinBolt(StatefulBasicBolt):
         number, values = self._sides.number(tuple), (*tuple.values,)
         side = self._sides.both[number]
         key, own = side.key.values(values), side.others.values(values)
-        text = text_of(key)
+        if None in key:
+            return  # None is equal to nothing, as in SQL
+        text = key_text(key)
         there: list[Row] = self.state.get(f"{_SIDES[1 - number]}/{text}", [])
         self.state.put(
             f"{_SIDES[number]}/{text}", [*self.state.get(f"{_SIDES[number]}/{text}", []), list(own)]
@@ -113,7 +116,7 @@ class WindowJoinBolt(WindowedBolt):
     """Emits every pair of a window's tuples with the same key. Outer joins add the tuples without a
     partner."""
 
-    def __init__(self, sides: Sides, kind: JoinType, window: Window, output: Fields) -> None:
+    def __init__(self, sides: JoinSides, kind: JoinType, window: Window, output: Fields) -> None:
         self._sides, self._kind, self._output = sides, kind, output
         self._like(window)
 
@@ -121,15 +124,15 @@ class WindowJoinBolt(WindowedBolt):
         declarer.declare(self._output)
 
     def execute(self, window: TupleWindow) -> None:
-        found: defaultdict[str, tuple[Row, list[list[Row]]]] = defaultdict(lambda: ((), [[], []]))
+        found: dict[str, tuple[Row, list[list[Row]]]] = {}
         for each in window:
             number, values = self._sides.number(each), (*each.values,)
             side = self._sides.both[number]
             key = side.key.values(values)
-            text = text_of(key)
-            _, both = found[text]
+            # None is equal to nothing, as in SQL: each such tuple stays without a partner.
+            text = f"/{len(found)}" if None in key else f"={key_text(key)}"
+            _, both = found.setdefault(text, (key, [[], []]))
             both[number].append(side.others.values(values))
-            found[text] = key, both
         left_stays = self._kind in (JoinType.LEFT, JoinType.FULL)
         right_stays = self._kind in (JoinType.RIGHT, JoinType.FULL)
         for key, (left, right) in found.values():

@@ -11,7 +11,7 @@ from kstorm.topology import Fields
 from kstorm.topology.groupings import FieldsGrouping, Grouping, PartialKeyGrouping
 from kstorm.trident.state import QueryFunction
 from kstorm.trident.steps import Step
-from kstorm.trident.updates import Update
+from kstorm.trident.updates import StateUpdate
 
 _HERE = str(Path(__file__).parent)
 
@@ -92,7 +92,7 @@ class StateNode(Node):
     """True if queries are possible."""
     in_database: bool = False
     """True for an external state, whose keys cannot be listed per task."""
-    make: Callable[[Fields, bool], Update] | None = None
+    make: Callable[[Fields, bool], StateUpdate] | None = None
     """Returns the update for the given input fields. The flag is true if they are combined already.
     Raises `TopologyError`."""
 
@@ -135,7 +135,7 @@ def line_of_user() -> str:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-def chosen(names: Fields, of: Fields) -> Fields:
+def select_fields(names: Fields, of: Fields) -> Fields:
     """Return the names if the stream has all of them. Raises `TopologyError` otherwise."""
     for name in names:
         if name not in of:
@@ -145,7 +145,7 @@ def chosen(names: Fields, of: Fields) -> Fields:
     return names
 
 
-def added(names: Fields, to: Fields) -> Fields:
+def add_fields(names: Fields, to: Fields) -> Fields:
     """Return a stream's fields with additional ones. Raises `TopologyError` if one already
     exists."""
     for name in names:
@@ -156,7 +156,7 @@ def added(names: Fields, to: Fields) -> Fields:
     return Fields(*to, *names)
 
 
-def renamed(names: Fields, merged: Fields, own: Fields) -> Fields:
+def rename_fields(names: Fields, merged: Fields, own: Fields) -> Fields:
     """Return the names that fields of a merged stream have in one of its sources."""
     return Fields(*(own[merged.index(name)] for name in names))
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from kstorm.errors import ConfigError, FencedError
-from kstorm.trident.backing import BackingMap, Owner
+from kstorm.trident.backends import BackingMap, Owner
 
 
 class RedisMap(BackingMap):

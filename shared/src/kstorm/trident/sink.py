@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import msgspec
-
 from kstorm.kafka import KafkaBolt
+from kstorm.kafka.serializer import to_json
 from kstorm.topology import Tuple, TupleBatch
 
 
@@ -24,10 +23,11 @@ class JsonMapper:
         return None if self._key is None else tuple[self._key]
 
     def get_message_from_tuple(self, tuple: Tuple) -> bytes:
-        """Return all fields as JSON, including the key."""
-        return msgspec.json.encode(tuple.as_dict())
+        """Return all fields as JSON, including the key. Raises `ValueError` for NaN and
+        infinities."""
+        return to_json(tuple.as_dict())
 
     def columns_of_batch(self, batch: TupleBatch) -> tuple[list[Any], list[Any]]:
-        encode, names = msgspec.json.Encoder().encode, batch.source.fields.names
+        names = batch.source.fields.names
         keys = [None] * len(batch) if self._key is None else batch[self._key]
-        return keys, [encode(dict(zip(names, row, strict=True))) for row in batch.rows()]
+        return keys, [to_json(dict(zip(names, row, strict=True))) for row in batch.rows()]

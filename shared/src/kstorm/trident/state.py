@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from kstorm.errors import StorageError
 from kstorm.topology import KeyValueState
+from kstorm.topology.keys import key_text, key_values
 from kstorm.trident.operations import Operation, TridentCollector
 from kstorm.trident.tuple import TridentTuple
 
@@ -45,7 +44,7 @@ class MapState:
 
     def get(self, key: Key = (), default: Any = None) -> Any:
         """Return the value of a key, or `default`."""
-        return self._state.get(text_of(key), default)
+        return self._state.get(key_text(key), default)
 
     def multi_get(self, keys: Sequence[Key]) -> list[Any]:
         """Return the values of several keys, with None for missing ones."""
@@ -53,7 +52,7 @@ class MapState:
 
     def put(self, key: Key, value: Any) -> None:
         """Set the value of a key. Raises the same errors as `KeyValueState.put`."""
-        self._state.put(text_of(key), value)
+        self._state.put(key_text(key), value)
 
     def multi_put(self, keys: Sequence[Key], values: Sequence[Any]) -> None:
         """Set the values of several keys."""
@@ -84,7 +83,7 @@ class MapState:
 
     def delete(self, key: Key) -> Any:
         """Delete a key. Return its value, or None if it is missing."""
-        return self._state.delete(text_of(key))
+        return self._state.delete(key_text(key))
 
     def multi_remove(self, keys: Sequence[Key]) -> None:
         """Delete several keys (Storm's `RemovableMapState`)."""
@@ -94,7 +93,7 @@ class MapState:
     def get_tuples(self) -> Iterator[tuple[Any, ...]]:
         """Yield each key's values followed by the stored value, for the task's part (Storm's
         `ITupleCollection`)."""
-        return ((*key_of(text), value) for text, value in self._state.items())
+        return ((*key_values(text), value) for text, value in self._state.items())
 
 
 class Snapshottable:
@@ -118,7 +117,7 @@ class Snapshottable:
         return value
 
 
-class ShownMap:
+class ResultMap:
     """A read-only `MapState` that returns the aggregator's results for the stored values."""
 
     def __init__(self, state: Readable, show: Callable[[Any], Any]) -> None:
@@ -213,27 +212,15 @@ class TupleCollectionGet(QueryFunction):
             collector.emit(values)
 
 
-def key_of(text: str) -> Key:
-    """Return the values of a key that `text_of` has encoded."""
-    return msgspec.json.decode(text) if text.startswith("[") else [text]
-
-
-def text_of(key: Key) -> str:
-    """Encode a key as text. A single string stays as it is, so that people can look it up.
-
-    Every other key becomes a JSON list, so that 1 and "1" are different keys.
-    """
-    if len(key) == 1 and isinstance(key[0], str) and not key[0].startswith("["):
-        return key[0]
-    return msgspec.json.encode(list(key)).decode()
-
-
 def texts_of_groups(groups: Sequence[Any], fields: int) -> list[str]:
-    """Return `text_of` the keys of groups with `fields` fields, as returned by `Picked.keys`."""
-    # The check for a plain string is inlined, because this runs for each group of each batch.
-    if fields == 1:
-        return [
-            group if type(group) is str and group[:1] != "[" else text_of((group,))
-            for group in groups
-        ]
-    return [text_of(group) for group in groups]
+    """Return `key_text` of the keys of groups with `fields` fields, as returned by
+    `Picked.keys`."""
+    if fields != 1:
+        return list(map(key_text, groups))
+    # The check for a plain text is inlined, because this runs for each group of each batch.
+    return [
+        group
+        if type(group) is str and group[:1] != "[" and "\0" not in group
+        else key_text((group,))
+        for group in groups
+    ]

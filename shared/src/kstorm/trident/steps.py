@@ -14,8 +14,8 @@ from kstorm.trident.aggregators import (
     ReducerAggregator,
     results_of,
 )
-from kstorm.trident.batches import Batch, Picked, key_columns
-from kstorm.trident.emitted import emitted
+from kstorm.trident.batches import Batch, FieldSelection, key_columns
+from kstorm.trident.emit_buffer import make_emit_buffer
 from kstorm.trident.operations import Filter, Function, Operation, name_of, predicate_of
 from kstorm.trident.state import QueryFunction
 from kstorm.trident.tuple import TridentTuple
@@ -44,12 +44,12 @@ class Step:
 class FunctionStep(Step):
     """`each` with a `Function`."""
 
-    def __init__(self, function: Function, picked: Picked, width: int) -> None:
+    def __init__(self, function: Function, picked: FieldSelection, width: int) -> None:
         self.operation: Function = function
         self._picked, self._width = picked, width
 
     def run(self, batch: Batch) -> Batch:
-        collector = emitted(self.operation, self._width)
+        collector = make_emit_buffer(self.operation, self._width)
         execute, all_for = self.operation.execute, collector.all_for
         for place, tuple in enumerate(self._picked.tuples(batch)):
             execute(tuple, collector)
@@ -64,7 +64,7 @@ class CallStep(Step):
     def __init__(
         self,
         function: Callable[..., Any],
-        picked: Picked,
+        picked: FieldSelection,
         width: int,
         *,
         many: bool = True,
@@ -81,7 +81,7 @@ class CallStep(Step):
         )
 
     def run(self, batch: Batch) -> Batch:
-        collector, function = emitted(self._function, self._width), self._function
+        collector, function = make_emit_buffer(self._function, self._width), self._function
         if not self._many and self._width == 1:
             return batch.replaced([[function(*values) for values in self._picked.rows(batch)]])
         for place, values in enumerate(self._picked.rows(batch)):
@@ -108,7 +108,7 @@ class CallStep(Step):
 class FilterStep(Step):
     """`each` and `filter` with a `Filter`."""
 
-    def __init__(self, keep: Filter, picked: Picked) -> None:
+    def __init__(self, keep: Filter, picked: FieldSelection) -> None:
         self.operation: Filter = keep
         self._picked = picked
 
@@ -126,7 +126,7 @@ class FilterStep(Step):
 class PeekStep(Step):
     """`peek`: passes each tuple to a callable."""
 
-    def __init__(self, function: Callable[[TridentTuple], object], picked: Picked) -> None:
+    def __init__(self, function: Callable[[TridentTuple], object], picked: FieldSelection) -> None:
         self._function, self._picked = function, picked
 
     def run(self, batch: Batch) -> Batch:
@@ -138,7 +138,7 @@ class PeekStep(Step):
 class ProjectStep(Step):
     """`project`: keeps some of the fields, in the given order."""
 
-    def __init__(self, picked: Picked) -> None:
+    def __init__(self, picked: FieldSelection) -> None:
         self._picked = picked
 
     def run(self, batch: Batch) -> Batch:
@@ -155,8 +155,8 @@ class AggregateStep(Step):
     def __init__(
         self,
         aggregator: AnyAggregator,
-        groups: Picked,
-        picked: Picked,
+        groups: FieldSelection,
+        picked: FieldSelection,
         width: int,
         *,
         partial: bool = False,
@@ -173,7 +173,7 @@ class AggregateStep(Step):
             return self._emitted(aggregator, batch)
         keys = self.groups.keys(batch)
         if isinstance(aggregator, ReducerAggregator):
-            found = reduced(
+            found = reduce_groups(
                 aggregator,
                 keys,
                 batch,
@@ -181,7 +181,7 @@ class AggregateStep(Step):
                 {key: aggregator.init() for key in dict.fromkeys(keys)},
             )
         else:
-            found = combined(aggregator, keys, batch, self.picked)
+            found = combine_groups(aggregator, keys, batch, self.picked)
         shown = (
             aggregator if isinstance(aggregator, CombinerAggregator) and not self._partial else None
         )
@@ -192,7 +192,7 @@ class AggregateStep(Step):
         groups = dict[Any, list[TridentTuple]]()
         for key, tuple in zip(keys, self.picked.tuples(batch), strict=True):
             groups.setdefault(key, []).append(tuple)
-        collector = emitted(aggregator, self._width)
+        collector = make_emit_buffer(aggregator, self._width)
         for place, found in enumerate(groups.values()):
             value = aggregator.init(None, collector)
             for tuple in found:
@@ -209,7 +209,9 @@ class CombineStep(Step):
     """Combines values that were combined upstream. A row has the fields of the group and the
     value."""
 
-    def __init__(self, aggregator: CombinerAggregator, groups: Picked, value: Picked) -> None:
+    def __init__(
+        self, aggregator: CombinerAggregator, groups: FieldSelection, value: FieldSelection
+    ) -> None:
         self.operation: CombinerAggregator = aggregator
         self._groups, self._value = groups, value
 
@@ -219,10 +221,12 @@ class CombineStep(Step):
         return by_group(keys, batch, found, len(self._groups.places), self.operation)
 
 
-def asked(function: QueryFunction, state: Any, picked: Picked, width: int, batch: Batch) -> Batch:
+def add_answers(
+    function: QueryFunction, state: Any, picked: FieldSelection, width: int, batch: Batch
+) -> Batch:
     """Return the rows with the fields that a state's answers add."""
     tuples = list(picked.tuples(batch))
-    collector = emitted(function, width)
+    collector = make_emit_buffer(function, width)
     answers = function.batch_retrieve(state, tuples)
     for place, (tuple, answer) in enumerate(zip(tuples, answers, strict=True)):
         function.execute(tuple, answer, collector)
@@ -230,18 +234,18 @@ def asked(function: QueryFunction, state: Any, picked: Picked, width: int, batch
     return batch.taken(collector.at, collector.columns())
 
 
-def combined(
-    aggregator: CombinerAggregator, keys: Sequence[Any], batch: Batch, picked: Picked
+def combine_groups(
+    aggregator: CombinerAggregator, keys: Sequence[Any], batch: Batch, picked: FieldSelection
 ) -> dict[Any, Any]:
     """Return the value of each group."""
     return aggregator.fold_columns(keys, picked.columns(batch), lambda: picked.tuples(batch))
 
 
-def reduced(
+def reduce_groups(
     aggregator: ReducerAggregator,
     keys: Sequence[Any],
     batch: Batch,
-    picked: Picked,
+    picked: FieldSelection,
     begin: dict[Any, Any],
 ) -> dict[Any, Any]:
     """Return the value of each group, starting with the values in `begin`, which is changed."""

@@ -9,21 +9,12 @@ from kstorm.errors import TopologyError
 from kstorm.topology import Bolt, CustomStreamGrouping, Fields
 from kstorm.topology.groupings import AllGrouping, CustomGrouping, GlobalGrouping, ShuffleGrouping
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, as_aggregator
-from kstorm.trident.batches import Picked
-from kstorm.trident.chained import Chain
+from kstorm.trident.batches import FieldSelection
+from kstorm.trident.chained_aggregators import Chain
+from kstorm.trident.custom_state import CustomStateUpdate, StateFactory
 from kstorm.trident.external import MapFactory
-from kstorm.trident.first import Assembly, by_field, by_tuple
-from kstorm.trident.making import (
-    adding,
-    aggregating,
-    asking,
-    combining,
-    filtering,
-    projecting,
-    updating,
-)
+from kstorm.trident.first_tuples import Assembly, by_field, by_tuple
 from kstorm.trident.operations import Filter, Function, as_filter, name_of
-from kstorm.trident.own_state import OwnUpdate, StateFactory
 from kstorm.trident.plan import (
     BoltNode,
     Node,
@@ -34,15 +25,24 @@ from kstorm.trident.plan import (
     WindowNode,
     by_fields,
     by_partial_key,
-    chosen,
+    select_fields,
 )
 from kstorm.trident.sink import json_bolt
 from kstorm.trident.state import KstormState, QueryFunction, StateUpdater
+from kstorm.trident.step_factories import (
+    adding_step,
+    aggregate_step,
+    combine_step,
+    filter_step,
+    project_step,
+    state_update,
+    static_query_step,
+)
 from kstorm.trident.steps import CallStep, PeekStep, Step
 from kstorm.trident.tuple import TridentTuple
 from kstorm.trident.updates import PersistUpdate
 from kstorm.trident.windows import Window
-from kstorm.windows.extents import Extent
+from kstorm.windows.window_spec import Extent
 
 if TYPE_CHECKING:
     from kstorm.trident.topology import TridentTopology
@@ -53,7 +53,7 @@ _PARTIAL = "value"
 N = TypeVar("N", bound=Node)
 
 
-class _Written:
+class _StreamBase:
     """Base of the objects that users chain operations on. Holds the last operation."""
 
     def __init__(self, topology: "TridentTopology", node: Node) -> None:
@@ -82,7 +82,7 @@ class _Written:
         return node
 
 
-class Stream(_Written):
+class Stream(_StreamBase):
     """Tuples with the same fields."""
 
     # Operations on tuples within their task.
@@ -99,10 +99,10 @@ class Stream(_Written):
         title = f"each({_listed(names)}, {name_of(operation)}"
         if isinstance(operation, Filter) or (not isinstance(operation, Function) and not len(new)):
             return self._step(
-                f"{title})", operation, partial(filtering, as_filter(operation), names)
+                f"{title})", operation, partial(filter_step, as_filter(operation), names)
             )
         return self._step(
-            f"{title} → {_listed(new)})", operation, partial(adding, operation, names, new)
+            f"{title} → {_listed(new)})", operation, partial(adding_step, operation, names, new)
         )
 
     def map(self, function: Callable[..., Any], outputs: Names | None = None) -> "Stream":
@@ -127,7 +127,7 @@ class Stream(_Written):
         """
         keep, names = (inputs, None) if operation is None else (operation, Fields(inputs))
         return self._step(
-            f"filter({name_of(keep)})", keep, partial(filtering, as_filter(keep), names)
+            f"filter({name_of(keep)})", keep, partial(filter_step, as_filter(keep), names)
         )
 
     def peek(self, function: Callable[[TridentTuple], object]) -> "Stream":
@@ -141,7 +141,7 @@ class Stream(_Written):
     def project(self, *names: Names) -> "Stream":
         """Keep only these fields, in this order."""
         wanted = Fields(*names)
-        return self._step(f"project({_listed(wanted)})", "project", partial(projecting, wanted))
+        return self._step(f"project({_listed(wanted)})", "project", partial(project_step, wanted))
 
     def partition_aggregate(self, *given: Any) -> "Stream":
         """Aggregate each batch of each task to one value, or to the output of an `Aggregator`.
@@ -291,12 +291,12 @@ class Stream(_Written):
                     "name no outputs"
                 )
             node.can_be_asked = False
-            node.make = lambda fields, combined: OwnUpdate(
-                state, updater, Picked(chosen(names, fields), fields)
+            node.make = lambda fields, combined: CustomStateUpdate(
+                state, updater, FieldSelection(select_fields(names, fields), fields)
             )
         elif isinstance(state, KstormState):
             node.make = lambda fields, combined: PersistUpdate(
-                updater, Picked(chosen(names, fields), fields), new
+                updater, FieldSelection(select_fields(names, fields), fields), new
             )
         else:
             raise TopologyError(f"the state is {state!r}: give kstorm_state(), or a StateFactory")
@@ -317,7 +317,7 @@ class Stream(_Written):
         names, new = Fields(inputs), Fields(outputs)
         title = f"state_query({_listed(names)}, {name_of(query)} → {_listed(new)})"
         if isinstance(state, StateFactory):
-            return self._step(title, query, partial(asking, state, query, names, new))
+            return self._step(title, query, partial(static_query_step, state, query, names, new))
         node = QueryNode(
             title, [self._node], state=state.node, query=query, inputs=names, added=new
         )
@@ -367,7 +367,7 @@ class Stream(_Written):
         return Stream(self._topology, self._add(node))
 
 
-class GroupedStream(_Written):
+class GroupedStream(_StreamBase):
     """A stream grouped by equal values."""
 
     def __init__(self, topology: "TridentTopology", node: Node, groups: Fields) -> None:
@@ -384,16 +384,16 @@ class GroupedStream(_Written):
         node = self._add(self._by_group(self._parts(aggregator, inputs)))
         title = f"aggregate({name_of(aggregator)} → {_listed(outputs)})"
         step = StepNode(title, [node], short=_short(aggregator))
-        step.make = partial(aggregating, aggregator, self._groups, inputs, outputs)
+        step.make = partial(aggregate_step, aggregator, self._groups, inputs, outputs)
         if isinstance(aggregator, CombinerAggregator):
-            step.make_of_parts = partial(combining, aggregator, self._groups, outputs)
+            step.make_of_parts = partial(combine_step, aggregator, self._groups, outputs)
         return Stream(self._topology, self._add(step))
 
     def partition_aggregate(self, *given: Any) -> Stream:
         """Aggregate each batch of each task. A group's tuples may be in several tasks. See
         `aggregate`."""
         inputs, aggregator, outputs = _aggregation(given)
-        step = partial(aggregating, aggregator, self._groups, inputs, outputs)
+        step = partial(aggregate_step, aggregator, self._groups, inputs, outputs)
         stream = Stream(self._topology, self._node)
         return stream._step(
             f"partition_aggregate({name_of(aggregator)} → {_listed(outputs)})", aggregator, step
@@ -425,7 +425,7 @@ class GroupedStream(_Written):
     def _window(self, window: Window, given: tuple[Any, ...], node: Node) -> Stream:
         inputs, aggregator, outputs = _aggregation(given)
         title = f"window({window.window_settings}, {name_of(aggregator)} → {_listed(outputs)})"
-        make = partial(aggregating, aggregator, self._groups, inputs, outputs)
+        make = partial(aggregate_step, aggregator, self._groups, inputs, outputs)
         found = WindowNode(title, [node], short=_short(aggregator), window=window, make=make)
         return Stream(self._topology, self._add(found))
 
@@ -457,7 +457,7 @@ class GroupedStream(_Written):
             groups=self._groups,
             in_database=outside is not None,
         )
-        node.make = partial(updating, aggregator, self._groups, inputs, outputs, outside)
+        node.make = partial(state_update, aggregator, self._groups, inputs, outputs, outside)
         return TridentState(self._topology, self._add(node))
 
     def _parts(self, aggregator: AnyAggregator, inputs: Fields | None) -> Node:
@@ -467,13 +467,13 @@ class GroupedStream(_Written):
             if inputs is None:
                 return self._node
             needed = Fields(dict.fromkeys([*self._groups, *inputs]))
-            make = partial(projecting, needed)
+            make = partial(project_step, needed)
             title = f"project({_listed(needed)})"
             return self._add(
                 StepNode(title, [self._node], short="project", make=make, is_optional=True)
             )
         outputs = Fields(_spare(_PARTIAL, self._groups))
-        make = partial(aggregating, aggregator, self._groups, inputs, outputs, is_partial=True)
+        make = partial(aggregate_step, aggregator, self._groups, inputs, outputs, is_partial=True)
         title = f"combine({name_of(aggregator)})"
         node = StepNode(
             title,
@@ -493,7 +493,7 @@ class GroupedStream(_Written):
         return RepartitionNode("global", [node], grouping=lambda fields: GlobalGrouping())
 
 
-class TridentState(_Written):
+class TridentState(_StreamBase):
     """A state that a stream updates."""
 
     @property
@@ -519,8 +519,8 @@ def _aggregation(given: tuple[Any, ...]) -> tuple[Fields | None, AnyAggregator, 
     return None if inputs is None else Fields(inputs), as_aggregator(aggregator), Fields(outputs)
 
 
-def _all(fields: Fields) -> Picked:
-    return Picked(fields, fields)
+def _all(fields: Fields) -> FieldSelection:
+    return FieldSelection(fields, fields)
 
 
 def _spare(name: str, taken: Fields) -> str:

@@ -19,11 +19,11 @@ from kstorm.errors import TopologyError
 from kstorm.topology import Config, Fields, Spout, Topology
 from kstorm.topology.config import EXACTLY_ONCE
 from kstorm.topology.validate import check_id
-from kstorm.trident.compile import compiled
-from kstorm.trident.describe import drawn, told
+from kstorm.trident.compile import compile_streams
+from kstorm.trident.custom_state import StateFactory
+from kstorm.trident.describe import as_dot, as_text
 from kstorm.trident.join import JoinOutFieldsMode, JoinType
 from kstorm.trident.operations import name_of
-from kstorm.trident.own_state import StateFactory
 from kstorm.trident.plan import JoinNode, MergeNode, Node, SpoutNode
 from kstorm.trident.spouts import _TridentKafkaSpout
 from kstorm.trident.stream import Names, Stream
@@ -113,16 +113,16 @@ class TridentTopology:
     def build(self) -> Topology:
         """Validate the streams and return the topology. Raises `TopologyError`. Problems with
         fields include the line of code."""
-        return compiled(self.name, self.config, self.nodes).topology
+        return compile_streams(self.name, self.config, self.nodes).topology
 
     def describe(self) -> str:
         """Return the plan as text: each component with its operations and inputs. Raises the same
         errors as `build`."""
-        return told(compiled(self.name, self.config, self.nodes))
+        return as_text(compile_streams(self.name, self.config, self.nodes))
 
     def dot(self) -> str:
         """Return the plan as a Graphviz graph. Raises the same errors as `build`."""
-        return drawn(compiled(self.name, self.config, self.nodes))
+        return as_dot(compile_streams(self.name, self.config, self.nodes))
 
 
 def _one_of(kinds: type[StrEnum], given: str) -> str:

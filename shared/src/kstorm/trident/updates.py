@@ -5,17 +5,17 @@ from typing import Any, Protocol
 
 from kstorm.topology import Fields, KeyValueState
 from kstorm.trident.aggregators import CombinerAggregator, ReducerAggregator
-from kstorm.trident.batches import Batch, Picked, Row
-from kstorm.trident.emitted import emitted
+from kstorm.trident.batches import Batch, FieldSelection, Row
+from kstorm.trident.emit_buffer import make_emit_buffer
 from kstorm.trident.external import ExternalMap, MapFactory
 from kstorm.trident.operations import Operation
-from kstorm.trident.state import MapState, QueryFunction, ShownMap, StateUpdater, texts_of_groups
-from kstorm.trident.steps import asked, by_group, combined, reduced
+from kstorm.trident.state import MapState, QueryFunction, ResultMap, StateUpdater, texts_of_groups
+from kstorm.trident.steps import add_answers, by_group, combine_groups, reduce_groups
 
 _NONE: Any = object()
 
 
-class Update(Protocol):
+class StateUpdate(Protocol):
     """The update of a state by the batches of a stream."""
 
     @property
@@ -64,8 +64,8 @@ class AggregateUpdate:
     def __init__(
         self,
         aggregator: CombinerAggregator | ReducerAggregator,
-        groups: Picked,
-        picked: Picked,
+        groups: FieldSelection,
+        picked: FieldSelection,
         output: Fields,
         *,
         partial: bool,
@@ -92,7 +92,7 @@ class AggregateUpdate:
             self.map.begin(state)
 
     def reader(self) -> Any:
-        return ShownMap(self._state, self.show)
+        return ResultMap(self._state, self.show)
 
     def show(self, value: Any) -> Any:
         """Return the result for a stored value."""
@@ -114,7 +114,7 @@ class AggregateUpdate:
         fresh = (
             operation.fold(keys, *self._picked.columns(batch))
             if self._partial
-            else combined(operation, keys, batch, self._picked)
+            else combine_groups(operation, keys, batch, self._picked)
         )
         texts = texts_of_groups(list(fresh), fields)
         combine = operation.combine
@@ -130,7 +130,7 @@ class AggregateUpdate:
         texts = texts_of_groups(groups, fields)
         stored = zip(groups, self._state.get_texts(texts, _NONE), strict=True)
         begin = {key: operation.init() if old is _NONE else old for key, old in stored}
-        values = reduced(operation, keys, batch, self._picked, begin)
+        values = reduce_groups(operation, keys, batch, self._picked, begin)
         self._state.put_texts(texts, list(values.values()))
         return by_group(keys, batch, values, fields, None)
 
@@ -138,7 +138,7 @@ class AggregateUpdate:
 class PersistUpdate:
     """The update of `partition_persist`, made by a `StateUpdater`."""
 
-    def __init__(self, updater: StateUpdater, picked: Picked, output: Fields) -> None:
+    def __init__(self, updater: StateUpdater, picked: FieldSelection, output: Fields) -> None:
         self.operation: StateUpdater = updater
         self.output = output
         self._picked = picked
@@ -156,22 +156,24 @@ class PersistUpdate:
         return []
 
     def run(self, batch: Batch) -> Batch:
-        collector = emitted(self.operation, len(self.output))
+        collector = make_emit_buffer(self.operation, len(self.output))
         self.operation.update_state(self._state, list(self._picked.tuples(batch)), collector)
         collector.all_for(batch.all_positions()[-1])
         return Batch(collector.columns(), collector.at, len(collector.at))
 
 
-class Query:
+class StateQuery:
     """The query of `state_query`."""
 
-    def __init__(self, function: QueryFunction, picked: Picked, width: int, output: Fields) -> None:
+    def __init__(
+        self, function: QueryFunction, picked: FieldSelection, width: int, output: Fields
+    ) -> None:
         """`width` is the number of added fields, `output` has all output fields."""
         self.operation: QueryFunction = function
         self.output = output
         self._picked, self._width = picked, width
 
-    def begin(self, update: Update) -> None:
+    def begin(self, update: StateUpdate) -> None:
         """Receive the state, which `update` changes."""
         self._state = update.reader()
 
@@ -181,4 +183,4 @@ class Query:
 
     def run(self, batch: Batch) -> Batch:
         """Return the rows with the fields that the answers add."""
-        return asked(self.operation, self._state, self._picked, self._width, batch)
+        return add_answers(self.operation, self._state, self._picked, self._width, batch)

@@ -11,17 +11,17 @@ from kstorm.topology import (
     TopologyContext,
     Tuple,
 )
+from kstorm.topology.keys import key_text
 from kstorm.trident.aggregators import CombinerAggregator
-from kstorm.trident.batches import Batch, Picked, Row
-from kstorm.trident.state import text_of
+from kstorm.trident.batches import Batch, FieldSelection, Row
 from kstorm.trident.steps import AggregateStep, Step
 from kstorm.windows import Duration, TupleWindow, WindowCollector, Windowed, WindowedBolt
-from kstorm.windows.chains import manager_of_sums
-from kstorm.windows.extents import Extent
-from kstorm.windows.kept import Kept
-from kstorm.windows.manager import Manager
+from kstorm.windows.manager import Windower
+from kstorm.windows.pane_aggregates import aggregate_manager
 from kstorm.windows.panes import PaneWindow
-from kstorm.windows.sessions import SessionSums
+from kstorm.windows.sessions import SessionAggregateManager
+from kstorm.windows.window_spec import Extent
+from kstorm.windows.window_store import WindowStore
 
 
 class Window(Windowed):
@@ -77,8 +77,8 @@ class CombiningBolt(WindowedBolt):
         self,
         window: Window,
         aggregator: CombinerAggregator,
-        groups: Picked,
-        picked: Picked,
+        groups: FieldSelection,
+        picked: FieldSelection,
         fields: Fields,
     ) -> None:
         self._aggregator, self._groups, self._picked, self._fields = (
@@ -99,14 +99,16 @@ class CombiningBolt(WindowedBolt):
     def cleanup(self) -> None:
         self._aggregator.cleanup()
 
-    def make_manager(self, state: KeyValueState, kept: Kept) -> Manager:
+    def make_manager(self, state: KeyValueState, kept: WindowStore) -> Windower:
         settings = self.window_settings
         if settings.gap is not None:
-            return SessionSums(state, settings.gap.ms, self._fold, self._aggregator.combine)
+            return SessionAggregateManager(
+                state, settings.gap.ms, self._fold, self._aggregator.combine
+            )
         length, slide = settings.length, settings.slide
         assert isinstance(length, Duration)
         assert isinstance(slide, Duration)
-        return manager_of_sums(state, length.ms, slide.ms, self._fold, self._aggregator.combine)
+        return aggregate_manager(state, length.ms, slide.ms, self._fold, self._aggregator.combine)
 
     def execute(self, window: Any) -> None:
         found: PaneWindow = window
@@ -116,7 +118,7 @@ class CombiningBolt(WindowedBolt):
     def _fold(self, tuple: Tuple) -> tuple[str, Row, Any]:
         row = (*tuple.values,)
         group = self._groups.values(row)
-        return text_of(group), group, self._aggregator.init(self._picked.tuple(row))
+        return key_text(group), group, self._aggregator.init(self._picked.tuple(row))
 
 
 def window_bolt(window: Window, step: Step, fields: Fields) -> WindowedBolt:

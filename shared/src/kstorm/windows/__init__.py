@@ -2,10 +2,10 @@
 
 from kstorm.windows.bolt import StatefulWindowedBolt, WindowedBolt
 from kstorm.windows.collector import WindowCollector
-from kstorm.windows.extents import Count, Duration
 from kstorm.windows.join import JoinBolt
 from kstorm.windows.settings import LATE_TUPLE
 from kstorm.windows.window import TupleWindow
+from kstorm.windows.window_spec import Count, Duration
 from kstorm.windows.windowed import Windowed
 
 __all__ = [

@@ -13,13 +13,13 @@
 """
 
 from kstorm.topology import Config, KeyValueState, TopologyContext
-from kstorm.topology.component import Wrapped
+from kstorm.topology.component import Maybe, Wrapped
 from kstorm.windows.collector import WindowCollector
-from kstorm.windows.executor import WindowedBoltExecutor
-from kstorm.windows.kept import Kept
-from kstorm.windows.manager import Manager, WindowManager
+from kstorm.windows.executor import StatefulWindowedBoltExecutor, WindowedBoltExecutor
+from kstorm.windows.manager import Windower, WindowManager
 from kstorm.windows.sessions import SessionManager
 from kstorm.windows.window import TupleWindow
+from kstorm.windows.window_store import WindowStore
 from kstorm.windows.windowed import Windowed
 
 
@@ -49,7 +49,7 @@ class WindowedBolt(Windowed, Wrapped):
     def cleanup(self) -> None:
         """Called when the task leaves this process in a shutdown or rebalance."""
 
-    def make_manager(self, state: KeyValueState, kept: Kept) -> Manager:
+    def make_manager(self, state: KeyValueState, kept: WindowStore) -> Windower:
         """Return the manager that keeps the windows in the executor's state. Here it keeps their
         tuples."""
         settings = self.window_settings
@@ -72,3 +72,22 @@ class StatefulWindowedBolt(WindowedBolt):
     def init_state(self, state: KeyValueState) -> None:
         """Receive the recovered state after `prepare`. By default, set `self.state`."""
         self.state = state
+
+    def pre_prepare(self, checkpoint_id: int) -> Maybe:
+        """Called when a checkpoint begins, before the changes of the state are taken.
+
+        No window is shown during the call, so it cannot emit. See `Stateful.pre_prepare`.
+        """
+        return None
+
+    def pre_commit(self, checkpoint_id: int) -> Maybe:
+        """Called when the changes of that checkpoint are durable. See `Stateful.pre_commit`."""
+        return None
+
+    def pre_rollback(self) -> Maybe:
+        """Called during recovery before `init_state`, if an earlier run of this task took a
+        checkpoint. See `Stateful.pre_rollback`."""
+        return None
+
+    def executor(self) -> WindowedBoltExecutor:
+        return StatefulWindowedBoltExecutor(self, self.window_settings)

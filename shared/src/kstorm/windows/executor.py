@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kstorm.topology import (
     BasicOutputCollector,
     Config,
+    Fields,
     KeyValueState,
     OutputFieldsDeclarer,
     StatefulBasicBolt,
@@ -16,17 +17,18 @@ from kstorm.topology import (
     Tuple,
     TupleBatch,
 )
+from kstorm.topology.component import Maybe, configuration_of
 from kstorm.topology.context import CLOCK
 from kstorm.windows.collector import WindowCollector
-from kstorm.windows.extents import Count
-from kstorm.windows.kept import ALL, Kept
-from kstorm.windows.manager import Manager, time_of
-from kstorm.windows.part import StatePart
+from kstorm.windows.manager import Windower, time_of
+from kstorm.windows.prefixed_state import PrefixedState
 from kstorm.windows.settings import LATE_TUPLE, WindowSettings
 from kstorm.windows.watermark import Watermark
+from kstorm.windows.window_spec import Count
+from kstorm.windows.window_store import ALL, WindowStore
 
 if TYPE_CHECKING:
-    from kstorm.windows.bolt import WindowedBolt
+    from kstorm.windows.bolt import StatefulWindowedBolt, WindowedBolt
 
 
 AT_ONCE: Final = 50_000
@@ -58,8 +60,9 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     def get_component_configuration(self) -> dict[str, Any]:
         return {
-            "topology_tick_tuple_freq_secs": self._settings.tick_secs
-        } | self.bolt.get_component_configuration()
+            "topology_tick_tuple_freq_secs": self._settings.tick_secs,
+            **configuration_of(self.bolt),
+        }
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         super().prepare(config, context)
@@ -67,16 +70,18 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         self._clock = clock
         self.bolt.prepare(config, context, self._collector)
 
-    def init_state(self, state: KeyValueState) -> None:
+    def init_state(self, state: KeyValueState) -> Maybe:
         super().init_state(state)
-        self._kept = Kept(state, self.context.get_component_output_fields)
+        self._kept = WindowStore(state, self.context.get_component_output_fields)
         self._restore()
-        begin = getattr(self.bolt, "init_state", None)
-        if begin is not None:
-            begin(StatePart(state, "s/"))
+        begin: Callable[[KeyValueState], Maybe] | None = getattr(self.bolt, "init_state", None)
+        return None if begin is None else begin(PrefixedState(state, "s/"))
 
     def cleanup(self) -> None:
         self.bolt.cleanup()
+
+    def refuses_inputs(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
+        return self.bolt.refuses_inputs(inputs)
 
     def metrics(self) -> Mapping[str, float]:
         return {"windows_total": self._windows, "late_total": self._late, **self.bolt.metrics()}
@@ -184,7 +189,7 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         )
         # A window may have become due before a restart.
         self._more, self._anew = False, True
-        self._manager: Manager = self.bolt.make_manager(self.state, self._kept)
+        self._manager: Windower = self.bolt.make_manager(self.state, self._kept)
         meta = self._kept.meta()
         if meta is not None:
             self._watermark.restore(meta[0])
@@ -192,3 +197,18 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     def _store(self) -> None:
         self._kept.put_meta([self._watermark.stored(), self._manager.stored()])
+
+
+class StatefulWindowedBoltExecutor(WindowedBoltExecutor):
+    """Runs a `StatefulWindowedBolt` and calls its checkpoint hooks."""
+
+    bolt: "StatefulWindowedBolt"
+
+    def pre_prepare(self, checkpoint_id: int) -> Maybe:
+        return self.bolt.pre_prepare(checkpoint_id)
+
+    def pre_commit(self, checkpoint_id: int) -> Maybe:
+        return self.bolt.pre_commit(checkpoint_id)
+
+    def pre_rollback(self) -> Maybe:
+        return self.bolt.pre_rollback()

@@ -12,11 +12,17 @@ bolt.fields_grouping("orders", "id").fields_grouping("payments", "order")
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from kstorm.errors import TopologyError
-from kstorm.topology import DEFAULT_STREAM, OutputFieldsDeclarer, Tuple
+from kstorm.topology import (
+    DEFAULT_STREAM,
+    Fields,
+    OutputFieldsDeclarer,
+    Tuple,
+)
+from kstorm.topology.keys import comparable
 from kstorm.windows.bolt import WindowedBolt
 from kstorm.windows.window import TupleWindow
 
@@ -34,7 +40,11 @@ class _Join(NamedTuple):
 
 class JoinBolt(WindowedBolt):
     """Emit every combination of a window's tuples whose join fields are equal. A source is a
-    component, or a stream with `by_stream`."""
+    component, or a stream with `by_stream`.
+
+    Fields are equal if they are the same key (`docs/adr/0018`): 1 and 1.0 are equal, 1 and True are
+    not. None is equal to nothing, as in SQL.
+    """
 
     def __init__(self, source: str, field: str, *, by_stream: bool = False) -> None:
         self._first, self._fields = source, {source: field}
@@ -56,7 +66,11 @@ class JoinBolt(WindowedBolt):
     def left_join(
         self, source: str, field: str, prior: str, prior_field: str | None = None
     ) -> Self:
-        """Like `join`, but keeps rows without a partner. Their fields of `source` are None."""
+        """Like `join`, but keeps rows without a partner. Their fields of `source` are None.
+
+        Storm drops a row if the field of `prior` is None or if `prior` itself is missing. kstorm
+        keeps it, as SQL does.
+        """
         return self._add(source, field, prior, prior_field, is_left=True)
 
     def select(self, *fields: str) -> Self:
@@ -83,6 +97,28 @@ class JoinBolt(WindowedBolt):
             if found:
                 self._check(source)
         declarer.declare_stream(self._stream, self._selected)
+
+    def refuses_inputs(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
+        """Return why the inputs are not the joined sources, or ""."""
+        place = 1 if self._by_stream else 0
+        kind = ("component", "stream")[place]
+        received = {input[place] for input in inputs}
+        for source in sorted(received - self._fields.keys()):
+            return (
+                f"it receives the {kind} {source!r}, which it does not join: call join or "
+                "left_join for it, or remove the grouping"
+            )
+        for source in sorted(self._fields.keys() - received):
+            return f"it joins the {kind} {source!r}, which it does not receive: add a grouping"
+        wanted = [*self._fields.items(), *((join.prior, join.prior_field) for join in self._joins)]
+        for source, path in wanted:
+            for input, fields in inputs.items():
+                if input[place] == source and path.partition(".")[0] not in fields:
+                    return (
+                        f"it joins by the field {path!r} of the {kind} {source!r}, whose stream "
+                        f"{input[1]!r} has {', '.join(fields) or 'no fields'}"
+                    )
+        return ""
 
     def execute(self, window: TupleWindow) -> None:
         """Emit a tuple for each combination."""
@@ -118,6 +154,7 @@ def _joined(rows: Sequence[Row], join: _Join, tuples: Iterable[Tuple]) -> Iterab
     partners: dict[Any, list[Tuple]] = defaultdict(list)
     for tuple in tuples:
         partners[_key(_within(tuple, join.field))].append(tuple)
+    partners.pop(None, None)  # None is equal to nothing
     for row in rows:
         prior = row.get(join.prior)
         found = [] if prior is None else partners.get(_key(_within(prior, join.prior_field)), [])
@@ -127,9 +164,9 @@ def _joined(rows: Sequence[Row], join: _Join, tuples: Iterable[Tuple]) -> Iterab
 
 
 def _key(value: Any) -> Any:
-    """Return a dict key for a field's value. 1 and True are different keys. Unhashable values are
-    compared by their `repr`."""
-    return type(value), value if value.__hash__ is not None else repr(value)
+    """Return a dict key for a field's value."""
+    (key,) = comparable([value])
+    return key
 
 
 def _value(row: Row, name: str) -> Any:

@@ -12,13 +12,14 @@ from typing import Any, Protocol
 
 from kstorm.errors import FrameError
 from kstorm.topology import Tuple
-from kstorm.windows.extents import Count, Duration, Extent
-from kstorm.windows.kept import BEFORE_ALL, END, Kept, last_key
+from kstorm.windows.newest import Newest
 from kstorm.windows.watermark import NEVER
 from kstorm.windows.window import TupleWindow
+from kstorm.windows.window_spec import Count, Duration, Extent
+from kstorm.windows.window_store import BEFORE_ALL, END, WindowStore, last_key
 
 
-class Manager(Protocol):
+class Windower(Protocol):
     """The interface between a windowed bolt's executor and its windows."""
 
     def time_for(self, now: int) -> int:
@@ -50,7 +51,7 @@ class Manager(Protocol):
 class WindowManager:
     """The count and time windows of one task. Times are Unix milliseconds."""
 
-    def __init__(self, kept: Kept, length: Extent, slide: Extent) -> None:
+    def __init__(self, kept: WindowStore, length: Extent, slide: Extent) -> None:
         self._kept, self._length, self._slide = kept, length, slide
         self._number = 0
         self._ended = NEVER  # end of the last window
@@ -61,7 +62,12 @@ class WindowManager:
         # Number of tuples between `_front` and `_shown`. Only maintained if the length is a number
         # of tuples.
         self._inside = 0
-        self._counted = 0  # number of tuples after `_shown`
+        self._counted = 0  # number of tuples after `_shown`, if windows slide by tuples
+        self._newest = (
+            Newest(kept, length.tuples, slide.ms)
+            if isinstance(length, Count) and isinstance(slide, Duration)
+            else None
+        )
 
     def time_for(self, now: int) -> int:
         return max(now, self._ended if isinstance(self._slide, Count) else self._ended + 1)
@@ -71,6 +77,9 @@ class WindowManager:
 
     def add(self, time: int, tuple: Tuple) -> None:
         self._number += 1
+        if self._newest is not None:
+            self._newest.add(time, self._number, tuple, self._shown)
+            return
         self._kept.add(time, self._number, tuple)
         self._counted += 1
 
@@ -91,8 +100,10 @@ class WindowManager:
             before = last_key(end)
             new = 0
             if isinstance(self._length, Count):
-                new = sum(1 for _ in self._kept.between(self._shown, before))
+                new = sum(1 for _ in self._kept.keys(self._shown, before))
             yield from self._window(end, before, new)
+            if self._newest is not None:
+                self._newest.ended(end)
 
     def _next_end(self, slide: int) -> int | None:
         """Return the end of the next window that has a tuple, or None.

@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kstorm.topology import KeyValueState, Tuple
-from kstorm.windows.ordering import DIGITS, number_of, text_of
+from kstorm.windows.sortable_numbers import DIGITS, decode_number, encode_number
 from kstorm.windows.watermark import NEVER
 
 _PANES: Final = "w/p/"
@@ -174,12 +174,12 @@ def pane_key(pane: int, text: str = "") -> str:
 
 @lru_cache(_PREFIXES)
 def _prefix(pane: int) -> str:
-    return f"{_PANES}{text_of(pane)}"
+    return f"{_PANES}{encode_number(pane)}"
 
 
 def pane_of(key: str) -> tuple[int, str]:
     """Return the pane and the key's text."""
-    return number_of(key[len(_PANES) : TEXT_AT - 1]), key[TEXT_AT:]
+    return decode_number(key[len(_PANES) : TEXT_AT - 1]), key[TEXT_AT:]
 
 
 def _text(pair: tuple[str, Any]) -> str:

@@ -11,16 +11,16 @@ depend on the order in which tuples arrive.
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from kstorm.errors import FrameError
 from kstorm.topology import Fields, KeyValueState, Tuple
-from kstorm.windows.kept import Kept, last_key
-from kstorm.windows.ordering import DIGITS, number_of, text_of
+from kstorm.topology.keys import list_text
 from kstorm.windows.panes import Fold, PaneWindow
+from kstorm.windows.sortable_numbers import DIGITS, decode_number, encode_number
 from kstorm.windows.watermark import NEVER
 from kstorm.windows.window import TupleWindow
+from kstorm.windows.window_store import WindowStore, last_key
 
 # by key: the key's values, the time of its next check, its sessions by time
 _OPEN: Final = "w/k/"
@@ -32,7 +32,7 @@ Span = list[Any]
 """An open session: the times of its first and last tuple, and its value."""
 
 
-class Session(Struct, frozen=True):
+class ClosedSession(Struct, frozen=True):
     """A complete session."""
 
     text: str
@@ -68,7 +68,7 @@ class OpenSessions:
             look = complete
         self._state.put(_OPEN + text, [key, look, spans])
 
-    def complete(self, time: int) -> Iterator[Session]:
+    def complete(self, time: int) -> Iterator[ClosedSession]:
         """Yield the sessions that are complete at the watermark `time`. Sessions of one key come in
         order of time.
 
@@ -88,16 +88,16 @@ class OpenSessions:
         found: list[tuple[int, str]] = []
         for key, _ in self._state.range(behind + "\x00", _look(time + 1)):
             found.append(
-                (number_of(key[len(_LOOK) : len(_LOOK) + DIGITS]), key[len(_LOOK) + DIGITS :])
+                (decode_number(key[len(_LOOK) : len(_LOOK) + DIGITS]), key[len(_LOOK) + DIGITS :])
             )
             if len(found) == _AT_ONCE:
                 break
         return found
 
-    def _complete_of(self, look: int, text: str, time: int) -> Iterator[Session]:
+    def _complete_of(self, look: int, text: str, time: int) -> Iterator[ClosedSession]:
         key, _, spans = self._state.get(_OPEN + text)
         while spans and spans[0][1] + self._gap <= time:
-            yield Session(text, key, *spans[0])
+            yield ClosedSession(text, key, *spans[0])
             spans = spans[1:]
             if spans:
                 self._state.put(_OPEN + text, [key, look, spans])
@@ -123,7 +123,7 @@ class OpenSessions:
         return [*before, [first, last, value], *behind]
 
 
-class SessionSums:
+class SessionAggregateManager:
     """Replaces a `WindowManager` and stores one value per session. Times are Unix milliseconds."""
 
     def __init__(
@@ -154,11 +154,11 @@ class SessionSums:
         self._ended, self._sessions.front = stored
 
 
-class SessionManager(SessionSums):
+class SessionManager(SessionAggregateManager):
     """Stores the tuples of sessions. Merging two sessions moves no tuples, as they are ordered by
     key and time."""
 
-    def __init__(self, state: KeyValueState, kept: Kept, gap: int, key: Fields) -> None:
+    def __init__(self, state: KeyValueState, kept: WindowStore, gap: int, key: Fields) -> None:
         super().__init__(state, gap, _no_value, _nothing)
         self._kept, self._key = kept, key
         self._number = 0
@@ -171,7 +171,7 @@ class SessionManager(SessionSums):
             raise FrameError(
                 f"it belongs to no session: {error.args[0]}; the sessions' key is {list(self._key)}"
             ) from None
-        text = msgspec.json.encode(key).decode()
+        text = list_text(key)
         self._number += 1
         self._kept.add(time, self._number, tuple, text + "\x00")
         self._sessions.add(text, key, time, None)
@@ -193,7 +193,7 @@ class SessionManager(SessionSums):
         *others, self._number = stored
         super().restore(others)
 
-    def _window(self, session: Session, behind: str, before: str) -> TupleWindow:
+    def _window(self, session: ClosedSession, behind: str, before: str) -> TupleWindow:
         return TupleWindow(
             lambda: self._kept.tuples(behind, before),
             start_timestamp=session.first,
@@ -203,7 +203,7 @@ class SessionManager(SessionSums):
 
 
 def _look(time: int, text: str = "") -> str:
-    return f"{_LOOK}{text_of(time)}{text}"
+    return f"{_LOOK}{encode_number(time)}{text}"
 
 
 def _no_value(tuple: Tuple) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kstorm.errors import TopologyError
 from kstorm.topology import Fields, Tuple
-from kstorm.windows.extents import Duration, Extent
+from kstorm.windows.window_spec import Duration, Extent
 
 _NO_FIELDS: Final = Fields()
 LATE_TUPLE: Final = "late_tuple"

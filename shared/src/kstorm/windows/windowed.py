@@ -7,8 +7,8 @@ from operator import itemgetter
 from typing import Any, Self
 
 from kstorm.topology import Fields, Tuple
-from kstorm.windows.extents import Count, Duration, Extent, duration, extent
 from kstorm.windows.settings import WindowSettings
+from kstorm.windows.window_spec import Count, Duration, Extent, duration, extent
 
 Time = Duration | timedelta
 

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from kstorm.errors import FrameError
-from kstorm.kafka.finished import FinishedRange, decode_range
+from kstorm.kafka.finished_ranges import FinishedRange, decode_range
 from kstorm.operations.offsets.accounts import PartitionAccount, accounts_of
-from kstorm.runtime.kafka.one_partition import bounds, read_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import bounds, read_topic
 from kstorm.topology.names import NamesOf
 from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site

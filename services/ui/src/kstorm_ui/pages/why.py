@@ -9,7 +9,7 @@ from starlette.routing import Route
 from kstorm.errors import ConfigError
 from kstorm.introspection.outline import Outline
 from kstorm.operations.traces.topology_traces import parse_message
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm_ui import formatting
 from kstorm_ui.query_cache import QueryProblem
 from kstorm_ui.settings import settings_of

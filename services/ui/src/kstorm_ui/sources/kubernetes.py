@@ -9,7 +9,7 @@ from kstorm.errors import AbsentError, ControlError
 from kstorm.introspection.outline import Outline, parse_outline
 from kstorm.operations.kubernetes.cluster import WEB_PORT, Cluster
 from kstorm.operations.kubernetes.workloads import Pod, Workload
-from kstorm.runtime.asking import ask
+from kstorm.runtime.status_client import fetch_page
 from kstorm_ui.sources.logs import MOST_LINES, LogLife, last_of
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
@@ -108,7 +108,7 @@ class KubernetesSource:
         if not self._inside:
             return self.cluster.page(pod, page)
         host = f"[{pod.address}]" if ":" in pod.address else pod.address
-        return ask(f"http://{host}:{WEB_PORT}", page) if host else None
+        return fetch_page(f"http://{host}:{WEB_PORT}", page) if host else None
 
 
 def _process(workload: Workload, pod: Pod, page: Mapping[str, object] | None) -> ProcessReport:

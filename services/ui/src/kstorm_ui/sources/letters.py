@@ -8,9 +8,9 @@ import msgspec
 from kstorm.events import Event
 from kstorm.operations.letters.reading import read_letters
 from kstorm.operations.letters.selection import NumberedLetter
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.event_log import read_events
-from kstorm.runtime.kafka.one_partition import bounds
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import bounds
 from kstorm.topology.names import NamesOf
 
 MOST_LETTERS: Final = 50_000

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kstorm.errors import AbsentError
-from kstorm.runtime.asking import ask_all
-from kstorm.runtime.running import RunningTopology, find
+from kstorm.runtime.run_files import RunningTopology, find
+from kstorm.runtime.status_client import fetch_status_of_all
 from kstorm_ui.sources.logs import LogLife, lives_in
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
@@ -34,7 +34,7 @@ class LocalSource:
 
 
 def _report(found: RunningTopology) -> TopologyReport:
-    answers = ask_all([worker.url for worker in found.workers])
+    answers = fetch_status_of_all([worker.url for worker in found.workers])
     return TopologyReport(
         name=found.name,
         place="this machine",

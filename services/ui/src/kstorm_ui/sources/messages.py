@@ -14,7 +14,7 @@ from kstorm.operations.trees.facts import MessageId
 from kstorm.operations.trees.redaction import redact_values
 from kstorm.operations.trees.tree import Tree
 from kstorm.operations.trees.verdict import Verdict
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 
 MOST_BYTES: Final = 512_000_000
 MOST_SECS: Final = 20.0

@@ -8,7 +8,7 @@ import msgspec
 from kstorm.introspection.outline import Outline
 from kstorm.operations.offsets.source_log import open_log
 from kstorm.operations.traces.topology_traces import offsets_of
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.zookeeper.nodes import open_nodes
 
 

@@ -13,9 +13,9 @@ from kstorm.core.engine.effects import Effect
 from kstorm.core.engine.engine import Engine
 from kstorm.core.engine.exact_bolt import ExactBoltEngine
 from kstorm.core.engine.exact_spout import ExactSpoutEngine
-from kstorm.core.engine.slot import Record, Slot
 from kstorm.core.engine.spout import SpoutEngine
-from kstorm.core.engine.units import Progress, Unit
+from kstorm.core.engine.tenure import InputRecord, TaskTenure
+from kstorm.core.engine.units import InputProgress, Unit
 
 __all__ = [
     "AckerEngine",
@@ -24,9 +24,9 @@ __all__ = [
     "Engine",
     "ExactBoltEngine",
     "ExactSpoutEngine",
-    "Progress",
-    "Record",
-    "Slot",
+    "InputProgress",
+    "InputRecord",
     "SpoutEngine",
+    "TaskTenure",
     "Unit",
 ]

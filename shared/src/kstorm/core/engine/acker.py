@@ -4,16 +4,17 @@ Completions and failures are sent immediately. Only the ledger's rows wait for a
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
-from kstorm.core.engine.effects import Commit, Effect, Keep, Transact
-from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Routine
+from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Transact
+from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Routine, UserCodeJob
 from kstorm.core.engine.journal import Journal
-from kstorm.core.engine.slot import Phase, Slot
+from kstorm.core.engine.tenure import Phase, TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.exact.ledger import ExactLedger
+from kstorm.core.exactly_once.ledger import ExactLedger
 from kstorm.core.ledger import NO_LOG, Ledger
 from kstorm.core.outbox import CompletionBox
-from kstorm.core.tasks import Steps
+from kstorm.core.user_code import Steps
 from kstorm.core.wire import AckFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Topology
@@ -49,32 +50,43 @@ class AckerEngine(Engine[Ledger]):
     def polled(self, item: Item[Ledger], unit: Unit, now: float) -> list[Effect]:
         """Apply the frames and immediately emit completions to the spouts."""
         self.now = now
-        for slot, records in item:
-            if not slot.works:
+        self._polls.append(
+            UserCodeJob(lambda: [self._apply(item, unit)], partial(self._end_poll, unit))
+        )
+        return self._turn()
+
+    def _apply(self, item: Item[Ledger], unit: Unit) -> Steps:
+        """Apply frames as one step: a checkpoint has all of a poll or none of it."""
+        for tenure, records in item:
+            if not tenure.works:
                 continue
             for record in records:
                 try:
-                    slot.task.apply(self._frame(AckFrame, record), record.offset)
+                    tenure.task.apply(self._frame(AckFrame, record), record.offset)
                 except FrameError as error:
-                    self._dead_letter(record, str(error), unit, self.topic, slot.index)
-            slot.progress.begin(unit, records[-1].end)
+                    self._dead_letter(record, str(error), unit, self.topic, tenure.index)
+            tenure.progress.begin(unit, records[-1].end)
             self.frames_in += len(records)
+        yield from ()
+
+    def _end_poll(self, unit: Unit) -> None:
         self._send(unit, self._box.drain())
         unit.close()
-        return self._turn()
 
     def tick(self, now: float) -> list[Effect]:
         """Age the rows once per message timeout, and take checkpoints."""
         self.now = now
         if now >= self._next_rotation:
             self._next_rotation = now + self.topology.longest_message_timeout_secs
-            for slot in self.slots.values():
-                if slot.alive:
-                    slot.task.rotate()
+            for tenure in self.tenures.values():
+                if tenure.alive:
+                    tenure.task.rotate()
         if now >= self._next_checkpoint and not self._storing:
             self._next_checkpoint = now + self._every
             self._start(
-                self._checkpoint(lambda: [slot for slot in self.slots.values() if slot.works])
+                self._checkpoint(
+                    lambda: [tenure for tenure in self.tenures.values() if tenure.works]
+                )
             )
         return self._turn()
 
@@ -90,22 +102,22 @@ class AckerEngine(Engine[Ledger]):
 
     # Tasks.
 
-    def make_task(self, slot: Slot[Ledger]) -> Steps:
+    def make_task(self, tenure: TaskTenure[Ledger]) -> Steps:
         """Restore the ledger of a task."""
         ledger = self._make_ledger(self._box, self._log_id)
-        ledger.restore(self._load_rows(slot.index))
-        slot.task = ledger
-        self.journal.info("ledger_recovered", partition=slot.index, open_trees=len(ledger))
+        ledger.restore(self._load_rows(tenure.index))
+        tenure.task = ledger
+        self.journal.info("ledger_recovered", partition=tenure.index, open_trees=len(ledger))
         yield from ()
 
-    def let_go(self, slot: Slot[Ledger]) -> Routine:
+    def let_go(self, tenure: TaskTenure[Ledger]) -> Routine:
         """Release an acker task after a last checkpoint of it."""
-        yield from self._checkpoint(lambda: [slot])
-        slot.phase = Phase.CLOSING
+        yield from self._checkpoint(lambda: [tenure])
+        tenure.phase = Phase.CLOSING
 
     # The checkpoint.
 
-    def _checkpoint(self, chosen: Callable[[], list[Slot[Ledger]]]) -> Routine:
+    def _checkpoint(self, chosen: Callable[[], list[TaskTenure[Ledger]]]) -> Routine:
         """Take a checkpoint of some tasks:
         1. Cut, at one moment: the changed buckets, each with the offset that it includes, and the
            input offset. Later records belong to the next checkpoint.
@@ -119,49 +131,51 @@ class AckerEngine(Engine[Ledger]):
         """
         yield lambda: not self._storing
         self._storing = True
-        slots = chosen()
-        offsets = {slot: slot.progress.begun for slot in slots}  # 1
-        changes = {slot.index: list(slot.task.checkpoint().items()) for slot in slots}
+        tenures = chosen()
+        offsets = {tenure: tenure.progress.begun for tenure in tenures}  # 1
+        changes = {tenure.index: list(tenure.task.checkpoint().items()) for tenure in tenures}
         deadline = self.now + SETTLE_SECS
         yield (  # 2
             lambda: (
-                all(slot.progress.finished >= offset for slot, offset in offsets.items())
+                all(tenure.progress.finished >= offset for tenure, offset in offsets.items())
                 or self.now >= deadline
             )
         )
-        if all(slot.progress.finished >= offset for slot, offset in offsets.items()):
+        if all(tenure.progress.finished >= offset for tenure, offset in offsets.items()):
             yield from self._store(
                 {task: changed for task, changed in changes.items() if changed}, offsets
             )
         else:
-            for slot in slots:
-                slot.task.not_stored(key for key, _ in changes[slot.index])
-                if slot.leaving:
-                    self.journal.warning("task_left_without_checkpoint", partition=slot.index)
+            for tenure in tenures:
+                tenure.task.not_stored(key for key, _ in changes[tenure.index])
+                if tenure.leaving:
+                    self.journal.warning("task_left_without_checkpoint", partition=tenure.index)
         self._storing = False
 
     def _store(
-        self, changes: Mapping[int, list[tuple[bytes, bytes]]], offsets: Mapping[Slot[Ledger], int]
+        self,
+        changes: Mapping[int, list[tuple[bytes, bytes]]],
+        offsets: Mapping[TaskTenure[Ledger], int],
     ) -> Routine:
         """Carry out steps 3 and 4 of a checkpoint."""
-        known = {slot.index: offset for slot, offset in offsets.items()}
+        known = {tenure.index: offset for tenure, offset in offsets.items()}
         if changes:  # 3
             transact = Transact(changes, known)
             self._effects.append(transact)
             yield lambda: transact.answer is not None
-            self._effects.append(Keep(changes, transact.answer or {}))  # 4
-        elif any(slot.leaving for slot in offsets):  # the last chance to commit
-            commit = Commit(known, waits=True)
+            self._effects.append(ApplyToStore(changes, transact.answer or {}))  # 4
+        elif any(tenure.leaving for tenure in offsets):  # the last chance to commit
+            commit = CommitOffsets(known, waits=True)
             self._effects.append(commit)
             yield lambda: commit.answer is not None
         else:
             fresh = {
-                slot.index: offset
-                for slot, offset in offsets.items()
-                if offset > slot.progress.committed
+                tenure.index: offset
+                for tenure, offset in offsets.items()
+                if offset > tenure.progress.committed
             }
             if fresh:
-                self._effects.append(Commit(fresh))
-        for slot, offset in offsets.items():
-            slot.progress.commit(offset)
+                self._effects.append(CommitOffsets(fresh))
+        for tenure, offset in offsets.items():
+            tenure.progress.commit(offset)
         self.checkpoints += 1

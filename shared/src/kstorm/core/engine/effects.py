@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from kstorm.core.engine.slot import Record
+from kstorm.core.engine.tenure import InputRecord
 from kstorm.core.engine.units import Unit
-from kstorm.core.outgoing import Outgoing
-from kstorm.core.tasks import Steps
+from kstorm.core.outgoing import OutgoingRecord
+from kstorm.core.user_code import Steps
 from kstorm.errors import KstormError
 
 Pair = tuple[bytes, bytes | None]
@@ -35,19 +35,19 @@ class Open(Struct, frozen=True):
     task: int
 
 
-class Abandon(Struct, frozen=True):
+class AbandonOpen(Struct, frozen=True):
     """Answer the task's pending `Open` soon, finished or not: the task has to leave."""
 
     task: int
 
 
-class Ready(Struct, frozen=True):
+class StartDelivery(Struct, frozen=True):
     """The task is prepared. From now on, deliver its records."""
 
     task: int
 
 
-class Run(Struct, eq=False):
+class RunUserCode(Struct, eq=False):
     """Run a piece of user code to its end, and await what it yields. Answered by `ran`."""
 
     steps: Steps
@@ -57,7 +57,7 @@ class Send(Struct, frozen=True):
     """Produce records. Each confirmation calls `unit.delivered()` and leads to a later `confirmed`."""
 
     unit: Unit
-    records: Sequence[Outgoing]
+    records: Sequence[OutgoingRecord]
 
 
 class Transact(Struct, eq=False):
@@ -70,7 +70,7 @@ class Transact(Struct, eq=False):
 
     changes: Changes
     offsets: Mapping[int, int]
-    records: Sequence[Outgoing] = ()
+    records: Sequence[OutgoingRecord] = ()
     positions: Positions = {}
     """A spout's positions in its source, committed there as offsets of the group."""
     answer: Mapping[int, int] | None = None
@@ -79,16 +79,16 @@ class Transact(Struct, eq=False):
     """Indexes of the rejected records, with the reason for each."""
 
 
-class Fetch(Struct, eq=False):
+class FetchRecords(Struct, eq=False):
     """Read single records of a task's input by offset. Answered by `fetched`."""
 
     task: int
     offsets: Sequence[int]
-    answer: Sequence[Record] | None = None
+    answer: Sequence[InputRecord] | None = None
     """The records that still exist. None until answered."""
 
 
-class Keep(Struct, frozen=True):
+class ApplyToStore(Struct, frozen=True):
     """Write committed changes to the local copy, with the changelog offset that they reach, by
     task.
 
@@ -100,7 +100,7 @@ class Keep(Struct, frozen=True):
     reached: Mapping[int, int]
 
 
-class Commit(Struct, eq=False):
+class CommitOffsets(Struct, eq=False):
     """Commit input offsets outside a transaction.
 
     If `waits`, answered by `committed`, even if Kafka refused it.
@@ -124,12 +124,23 @@ class Release(Struct, frozen=True):
     task: int
 
 
-class End(Struct, frozen=True):
+class Terminate(Struct, frozen=True):
     """Exit the process now, or restart it in place. Its tasks continue from what is committed."""
 
     error: KstormError
 
 
 Effect = (
-    Open | Abandon | Ready | Run | Send | Transact | Fetch | Keep | Commit | Close | Release | End
+    Open
+    | AbandonOpen
+    | StartDelivery
+    | RunUserCode
+    | Send
+    | Transact
+    | FetchRecords
+    | ApplyToStore
+    | CommitOffsets
+    | Close
+    | Release
+    | Terminate
 )

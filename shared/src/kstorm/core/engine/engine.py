@@ -17,31 +17,32 @@ from kstorm.core.dead_letters import (
     UNDECODABLE,
     DeadLetter,
     LetterError,
+    LetterStamp,
     LetterToStore,
-    Postmark,
     encode_letter,
     key_of,
 )
 from kstorm.core.engine.effects import (
-    Abandon,
+    AbandonOpen,
     Close,
-    Commit,
+    CommitOffsets,
     Effect,
-    End,
-    Fetch,
+    FetchRecords,
     Open,
-    Ready,
     Release,
-    Run,
+    RunUserCode,
     Send,
+    StartDelivery,
+    Terminate,
     Transact,
 )
+from kstorm.core.engine.intake import Intake
 from kstorm.core.engine.journal import Journal
-from kstorm.core.engine.slot import Phase, Record, Slot, T
-from kstorm.core.engine.units import Progress, Unit
-from kstorm.core.extent import most_frame_bytes
-from kstorm.core.outgoing import Outgoing
-from kstorm.core.tasks import Steps
+from kstorm.core.engine.tenure import InputRecord, Phase, T, TaskTenure
+from kstorm.core.engine.units import InputProgress, Unit
+from kstorm.core.frame_limits import most_frame_bytes
+from kstorm.core.outgoing import OutgoingRecord
+from kstorm.core.user_code import Steps
 from kstorm.core.wire import F, decode
 from kstorm.errors import FrameError, TasksLostError, TopologyError
 from kstorm.texts import readable
@@ -51,14 +52,14 @@ Routine = Generator[Callable[[], bool], None, None]
 """A procedure that spans several events. It is resumed when the condition that it yielded returns
 True."""
 
-Item = Sequence[tuple[Slot[T], Sequence[Record]]]
+Item = Sequence[tuple[TaskTenure[T], Sequence[InputRecord]]]
 """Records of one poll, by task."""
 
 SETTLE_SECS = 10.0
 """Longest time that a leaving task waits for its sends to arrive."""
 
 
-class Job:
+class UserCodeJob:
     """Pieces of user code that run concurrently, and a callback after the last one.
 
     One job runs at a time.
@@ -80,25 +81,30 @@ class Engine(Generic[T]):
     topic: str
     """The input topic. Task i reads partition i."""
     due = inf
-    """Latest time of the next tick, for drivers with a slow timer."""
+    """Time at which the driver has to call `wake`."""
 
     def __init__(self, topology: Topology, component: str, journal: Journal) -> None:
         self.topology, self.component, self.journal = topology, component, journal
         self._longest_frame = most_frame_bytes(
             max(spec.config.topology_frame_max_bytes for spec in topology.components.values())
         )
-        self.slots: dict[int, Slot[T]] = {}
+        self.tenures: dict[int, TaskTenure[T]] = {}
         """By task index: every task that this process has taken on and not released."""
         self.now = 0.0
         self.dead_letters = self.frames_in = 0
-        self.on_dropped: Callable[[Slot[T]], None] = lambda slot: None
+        self.on_dropped: Callable[[TaskTenure[T]], None] = lambda tenure: None
         """Called when a task has ended, for metrics."""
-        self.postmark: Callable[[], Postmark] = Postmark
+        self.postmark: Callable[[], LetterStamp] = LetterStamp
         """Returns the process's fields for an outgoing dead letter."""
+        self.intake = Intake()
+        """The input in hand."""
         self._effects: list[Effect] = []
         self._routines: list[tuple[Routine, Callable[[], bool]]] = []
-        self._job: Job | None = None
-        self._jobs: deque[Job] = deque()
+        self._job: UserCodeJob | None = None
+        self._jobs: deque[UserCodeJob] = deque()
+        # Polls wait here, behind all other jobs: a task that has to leave waits for one poll at
+        # most, however many are in hand.
+        self._polls: deque[UserCodeJob] = deque()
 
     # Events.
 
@@ -106,11 +112,13 @@ class Engine(Generic[T]):
         """The group assigned tasks to this process, with the offsets at which to read their input."""
         self.now = now
         for index, offset in committed.items():
-            slot = self.slots[index] = Slot(index, Progress(offset))
-            self._start(self._take_on(slot))
+            tenure = self.tenures[index] = TaskTenure(index, InputProgress(offset))
+            self._start(self._take_on(tenure))
         return self._turn()
 
-    def opened(self, task: int, refused: Iterable[tuple[Record, str]], now: float) -> list[Effect]:
+    def opened(
+        self, task: int, refused: Iterable[tuple[InputRecord, str]], now: float
+    ) -> list[Effect]:
         """The task's state is recovered.
 
         `refused` are changelog records that kstorm cannot have written.
@@ -120,17 +128,26 @@ class Engine(Generic[T]):
         for record, reason in refused:
             self._dead_letter(record, reason, unit, self.changelog, task)
         unit.close()
-        self.slots[task].phase = Phase.PREPARING
+        self.tenures[task].phase = Phase.PREPARING
         return self._turn()
 
+    def arrived(self, item: Item[T], now: float) -> list[Effect]:
+        """Records arrived. They count as in hand until all their results have arrived."""
+        count = size = 0
+        for _, records in item:
+            count += len(records)
+            for record in records:
+                size += len(record.value or b"")
+        return self.polled(item, self.intake.take(count, size), now)
+
     def polled(self, item: Item[T], unit: Unit, now: float) -> list[Effect]:
-        """Records arrived.
+        """Take records to execute when the jobs before them have ended.
 
         `unit` is done when all their results have arrived. Records of leaving tasks are skipped.
         """
         raise NotImplementedError
 
-    def ran(self, _run: Run, now: float) -> list[Effect]:
+    def ran(self, _run: RunUserCode, now: float) -> list[Effect]:
         """A piece of user code ended."""
         self.now = now
         job = self._job
@@ -147,9 +164,9 @@ class Engine(Generic[T]):
         return self._turn() if self._routines else []
 
     def committed(
-        self, effect: Transact | Commit, reached: Mapping[int, int], now: float
+        self, effect: Transact | CommitOffsets, reached: Mapping[int, int], now: float
     ) -> list[Effect]:
-        """A `Transact`, or a `Commit` that waits, was answered.
+        """A `Transact`, or a `CommitOffsets` that waits, was answered.
 
         `reached` is the changelog offset by task.
         """
@@ -166,8 +183,10 @@ class Engine(Generic[T]):
         effect.refused = refused
         return self._turn()
 
-    def fetched(self, effect: Fetch, records: Sequence[Record], now: float) -> list[Effect]:
-        """A `Fetch` was answered with the records that still exist."""
+    def fetched(
+        self, effect: FetchRecords, records: Sequence[InputRecord], now: float
+    ) -> list[Effect]:
+        """A `FetchRecords` was answered with the records that still exist."""
         self.now = now
         effect.answer = records
         return self._turn()
@@ -176,16 +195,20 @@ class Engine(Generic[T]):
         """Time has passed. Called every few milliseconds."""
         raise NotImplementedError
 
+    def wake(self, now: float) -> list[Effect]:
+        """The time `due` has come. `tick` alone would be too late."""
+        return self.tick(now)
+
     def revoked(self, tasks: Iterable[int], now: float) -> list[Effect]:
         """The group revoked tasks. Each one ends with a `Release`."""
         self.now = now
-        for slot in [self.slots[task] for task in tasks if task in self.slots]:
-            if slot.leaving:
+        for tenure in [self.tenures[task] for task in tasks if task in self.tenures]:
+            if tenure.leaving:
                 continue
-            slot.leaving = True
-            if slot.phase is Phase.OPENING:
-                self._effects.append(Abandon(slot.index))
-            self._start(self._leave(slot))
+            tenure.leaving = True
+            if tenure.phase is Phase.OPENING:
+                self._effects.append(AbandonOpen(tenure.index))
+            self._start(self._leave(tenure))
         return self._turn()
 
     def lost(self, tasks: Iterable[int], now: float) -> list[Effect]:
@@ -193,7 +216,7 @@ class Engine(Generic[T]):
         self.now = now
         why = f"another process may have its tasks {sorted(tasks)}"
         return [
-            End(
+            Terminate(
                 TasksLostError(
                     "this process was paused, or cut off from its group, for longer than its "
                     f"session: {why}"
@@ -204,7 +227,7 @@ class Engine(Generic[T]):
     @property
     def tasks(self) -> list[T]:
         """Tasks that are working or being released."""
-        return [slot.task for slot in self.slots.values() if slot.alive]
+        return [tenure.task for tenure in self.tenures.values() if tenure.alive]
 
     @property
     def busy(self) -> bool:
@@ -232,58 +255,58 @@ class Engine(Generic[T]):
     changelog = ""
     """The topic of its tasks' stored data. Empty for a kind without any."""
 
-    def make_task(self, slot: Slot[T]) -> Steps:
+    def make_task(self, tenure: TaskTenure[T]) -> Steps:
         """Create the task and prepare its component."""
         raise NotImplementedError
 
-    def resume(self, slot: Slot[T]) -> Routine:
+    def resume(self, tenure: TaskTenure[T]) -> Routine:
         """Finish the work that the task's previous owner left."""
         yield from ()
 
-    def let_go(self, slot: Slot[T]) -> Routine:
+    def let_go(self, tenure: TaskTenure[T]) -> Routine:
         """End a task in order: store and send everything, or give up after a bounded time."""
         raise NotImplementedError
 
-    def drop(self, slot: Slot[T]) -> None:
+    def drop(self, tenure: TaskTenure[T]) -> None:
         """Forget data of a task that has ended."""
 
     # Tasks.
 
-    def _take_on(self, slot: Slot[T]) -> Routine:
+    def _take_on(self, tenure: TaskTenure[T]) -> Routine:
         """Take on a task:
         1. Open and recover its input and storage.
         2. Create its component and prepare it, unless the task already has to leave.
         3. Start to deliver its records.
         """
-        self._effects.append(Open(slot.index))  # 1
-        yield lambda: slot.phase is not Phase.OPENING
-        if slot.leaving:
-            slot.phase = Phase.GONE
+        self._effects.append(Open(tenure.index))  # 1
+        yield lambda: tenure.phase is not Phase.OPENING
+        if tenure.leaving:
+            tenure.phase = Phase.GONE
             return
-        yield from self._run(lambda: self.make_task(slot))  # 2
-        yield from self.resume(slot)
-        slot.phase = Phase.WORKING  # 3
-        self._effects.append(Ready(slot.index))
+        yield from self._run(lambda: self.make_task(tenure))  # 2
+        yield from self.resume(tenure)
+        tenure.phase = Phase.WORKING  # 3
+        self._effects.append(StartDelivery(tenure.index))
 
-    def _leave(self, slot: Slot[T]) -> Routine:
+    def _leave(self, tenure: TaskTenure[T]) -> Routine:
         """Release a task:
         1. Wait for its recovery, preparation or execution to end.
         2. End the task as its kind requires.
         3. Close its storage. Another process may then take it.
         """
-        yield lambda: slot.phase in (Phase.WORKING, Phase.GONE)  # 1
-        if slot.phase is Phase.WORKING:
-            yield from self.let_go(slot)  # 2
-            slot.phase = Phase.GONE
-            self.on_dropped(slot)
-            self.drop(slot)
-        del self.slots[slot.index]  # 3
-        self._effects += [Close(slot.index), Release(slot.index)]
+        yield lambda: tenure.phase in (Phase.WORKING, Phase.GONE)  # 1
+        if tenure.phase is Phase.WORKING:
+            yield from self.let_go(tenure)  # 2
+            tenure.phase = Phase.GONE
+            self.on_dropped(tenure)
+            self.drop(tenure)
+        del self.tenures[tenure.index]  # 3
+        self._effects += [Close(tenure.index), Release(tenure.index)]
 
     # Jobs and routines.
 
     def _enqueue(self, runs: Callable[[], Sequence[Steps]], on_end: Callable[[], None]) -> None:
-        self._jobs.append(Job(runs, on_end))
+        self._jobs.append(UserCodeJob(runs, on_end))
 
     def _run(self, steps: Callable[[], Steps]) -> Routine:
         """Run user code as a job of its own, and wait for its end."""
@@ -300,13 +323,16 @@ class Engine(Generic[T]):
 
     def _begin_job(self) -> bool:
         """Start the next job unless one is running. Returns True if anything was done."""
-        if self._job is not None or not self._jobs:
+        if self._job is not None:
             return False
-        job = self._jobs.popleft()
+        queue = self._jobs or self._polls
+        if not queue:
+            return False
+        job = queue.popleft()
         runs = job.runs()
         if runs:
             self._job, job.left = job, len(runs)
-            self._effects += map(Run, runs)
+            self._effects += map(RunUserCode, runs)
         else:
             job.on_end()
         return True
@@ -322,7 +348,7 @@ class Engine(Generic[T]):
 
     def _turn(self) -> list[Effect]:
         """Advance jobs and routines as far as possible, and return the collected effects."""
-        moved = bool(self._jobs or self._routines)
+        moved = bool(self._jobs or self._polls or self._routines)
         while moved:
             moved = self._begin_job()
             for entry in self._routines[:]:
@@ -336,12 +362,12 @@ class Engine(Generic[T]):
 
     # Sends.
 
-    def _send(self, unit: Unit, records: Sequence[Outgoing]) -> None:
+    def _send(self, unit: Unit, records: Sequence[OutgoingRecord]) -> None:
         if records:
             unit.add(len(records))
             self._effects.append(Send(unit, records))
 
-    def _frame(self, kind: type[F], record: Record) -> F:
+    def _frame(self, kind: type[F], record: InputRecord) -> F:
         """Decode a record. Raises `FrameError` if it is not a valid frame."""
         if record.undecodable:
             raise FrameError(record.undecodable)
@@ -353,7 +379,7 @@ class Engine(Generic[T]):
         return decode(kind, record.value)
 
     def _dead_letter(
-        self, record: Record, reason: str, unit: Unit, topic: str, partition: int
+        self, record: InputRecord, reason: str, unit: Unit, topic: str, partition: int
     ) -> None:
         """Write an unusable record of an internal topic to the dead letters."""
         letter = DeadLetter(
@@ -383,7 +409,7 @@ class Engine(Generic[T]):
         self._send(inner, [self._written(to_store.letter)])
         inner.close()
 
-    def _written(self, letter: DeadLetter) -> Outgoing:
+    def _written(self, letter: DeadLetter) -> OutgoingRecord:
         """Count and log a dead letter, and return its record."""
         self.dead_letters += 1
         self.journal.warning(
@@ -396,7 +422,7 @@ class Engine(Generic[T]):
         mark = self.postmark()
         letter = replace(letter, at=mark.at, version=mark.version, error=self._located(letter))
         key = key_of(letter, mark.unique or str(self.dead_letters))
-        return Outgoing(self.topology.dead_letters_topic, 0, encode_letter(letter), key)
+        return OutgoingRecord(self.topology.dead_letters_topic, 0, encode_letter(letter), key)
 
     def _located(self, letter: DeadLetter) -> LetterError | None:
         """Return the letter's error with its component filled in.

@@ -22,14 +22,13 @@ from kstorm.core.dead_letters import (
     roots_of,
     text_of,
 )
-from kstorm.core.engine.effects import Changes, Effect, Keep, Positions, Transact
+from kstorm.core.engine.effects import ApplyToStore, Changes, Effect, Positions, Transact
 from kstorm.core.engine.engine import Routine
-from kstorm.core.engine.sending import SendingEngine
-from kstorm.core.engine.slot import Phase, Slot, T
+from kstorm.core.engine.leaving import Leaving
+from kstorm.core.engine.tenure import Phase, T, TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.outgoing import EpochRecords, Outgoing, Part
+from kstorm.core.outgoing import EpochRecords, OutgoingRecord, Part
 from kstorm.errors import BrokerError
-from kstorm.topology import Topology
 
 MOST_UNITS = 64
 """Units of work after which an epoch is cut early. This bounds the memory of an epoch."""
@@ -38,21 +37,22 @@ MOST_BYTES = 16 * 1024 * 1024
 transaction times out."""
 
 
-class EpochEngine(SendingEngine[T]):
-    """An engine whose sends wait for the next epoch."""
+class Epochs(Leaving[T]):
+    """The policy of exactly-once processing: sends wait for the next epoch."""
 
-    def __init__(self, topology: Topology, *args: Any, **more: Any) -> None:
-        super().__init__(topology, *args, **more)
+    def __init__(self, engine: Any) -> None:
+        super().__init__(engine)
         self.epochs = 0
         """Committed epochs."""
-        self._interval = topology.config.topology_epoch_interval_ms / 1000
+        self.interval: float = engine.topology.config.topology_epoch_interval_ms / 1000
+        self.units: list[Unit] = []
+        """Units of work that wait for the next epoch."""
+        self.bytes = 0  # input executed since the last cut
         self._next_cut = 0.0
         self._writing = False
         self._cuts = 0
         self._records: list[Part] = []
         self._sent: list[tuple[Unit, int]] = []
-        self._units: list[Unit] = []
-        self._bytes = 0  # of input executed since the last cut
         self._hurry = 0  # routines that wait for the end of an epoch
 
     # Defined by each kind of engine.
@@ -67,7 +67,7 @@ class EpochEngine(SendingEngine[T]):
 
     def interval_from_now(self) -> float:
         """Return the seconds from this cut to the next."""
-        return self._interval
+        return self.interval
 
     def before_cut(self) -> Routine:
         """Run user code before a cut."""
@@ -79,41 +79,50 @@ class EpochEngine(SendingEngine[T]):
 
     # The epoch.
 
-    def _send(self, unit: Unit, records: Sequence[Part]) -> None:
+    def send(self, unit: Unit, records: Sequence[Part]) -> None:
         if records:
             unit.add(len(records))
             self._records += records
             self._sent.append((unit, len(records)))
 
-    def _hold(self, unit: Unit) -> None:
+    def flush(self, unit: Unit) -> None:
         """Keep a unit open until the epoch with its emits and acks is committed."""
         unit.add()
-        self._units.append(unit)
+        self.units.append(unit)
 
-    def _turn(self) -> list[Effect]:
-        if self._job is None and not self._writing and self._is_due:
-            self._start(self._epoch())
-        return super()._turn()
+    def before_turn(self) -> None:
+        """Cut an epoch if one is due, between two executions."""
+        engine = self._engine
+        if engine._job is None and not self._writing and self.is_cut_due:
+            engine._start(self._epoch())
+
+    def checkpoint(self, now: float) -> list[Effect]:
+        """Cut an epoch before it is due."""
+        self._next_cut = now
+        effects: list[Effect] = self._engine.tick(now)
+        return effects
 
     @property
-    def due(self) -> float:  # type: ignore[override] # computed here, an attribute in the base
+    def due(self) -> float:
         """Time of the next cut, or infinity if none is possible or necessary."""
-        return self._next_cut if self._job is None and not self._writing and self._has_any else inf
+        possible = self._engine._job is None and not self._writing and self.has_any
+        return self._next_cut if possible else inf
 
     @property
     def held_back(self) -> bool:
-        return len(self._units) >= MOST_UNITS or self._bytes >= MOST_BYTES
+        return len(self.units) >= MOST_UNITS or self.bytes >= MOST_BYTES
 
     @property
-    def _is_due(self) -> bool:
+    def is_cut_due(self) -> bool:
         early = self._hurry or self.held_back
-        return bool((early or self.now >= self._next_cut) and self._has_any)
+        return bool((early or self._engine.now >= self._next_cut) and self.has_any)
 
     @property
-    def _has_any(self) -> bool:
-        outbox = self.outbox
+    def has_any(self) -> bool:
+        """True if there is anything to write."""
+        outbox = self._engine.outbox
         return bool(
-            self._records or self._units or outbox.letters or outbox.records or self.has_news()
+            self._records or self.units or outbox.letters or outbox.records or self.has_news()
         )
 
     def _epoch(self) -> Routine:
@@ -130,19 +139,19 @@ class EpochEngine(SendingEngine[T]):
         """
         self._writing = True
         yield from self.before_cut()
-        self._next_cut = self.now + self.interval_from_now()
+        self._next_cut = self._engine.now + self.interval_from_now()
         self._cuts += 1
         self._drain()  # 1
         changes, offsets, positions = self.cut()
-        records, sent, units = self._records, self._sent, self._units
-        self._records, self._sent, self._units, self._bytes = [], [], [], 0
+        records, sent, units = self._records, self._sent, self.units
+        self._records, self._sent, self.units, self.bytes = [], [], [], 0
         transact = Transact(changes, offsets, EpochRecords(records), positions)
         yield from self._written_as(transact)  # 2
         while transact.refused:
             transact = self._with_letters(transact)
             yield from self._written_as(transact)
         if changes:
-            self._effects.append(Keep(changes, transact.answer or {}))  # 3
+            self._engine._effects.append(ApplyToStore(changes, transact.answer or {}))  # 3
         yield from self.after_commit(transact)
         for unit, count in sent:  # 4
             unit.delivered(count)
@@ -152,7 +161,7 @@ class EpochEngine(SendingEngine[T]):
         self._writing = False
 
     def _written_as(self, transact: Transact) -> Routine:
-        self._effects.append(transact)
+        self._engine._effects.append(transact)
         yield lambda: transact.answer is not None or bool(transact.refused)
 
     def _with_letters(self, transact: Transact) -> Transact:
@@ -166,19 +175,19 @@ class EpochEngine(SendingEngine[T]):
             self._letter_of(records[number], why)
             for number, why in sorted(transact.refused.items())
         ]
-        left = [*kept, *map(self._written, letters)]
+        left = [*kept, *map(self._engine._written, letters)]
         first = letters[0]
         told = (
             f"{first.reason}: the record is in the dead letters, with {len(letters) - 1} others "
             "of its epoch"
         )
-        self.journal.error(BrokerError(told), "writing", first.task)
+        self._engine.journal.error(BrokerError(told), "writing", first.task)
         return Transact(transact.changes, transact.offsets, EpochRecords(left), transact.positions)
 
-    def _letter_of(self, record: Outgoing, reason: str) -> DeadLetter:
+    def _letter_of(self, record: OutgoingRecord, reason: str) -> DeadLetter:
         return DeadLetter(
-            topology=self.topology.name,
-            component=self.component,
+            topology=self._engine.topology.name,
+            component=self._engine.component,
             task=record.task,
             reason=reason,
             topic=record.topic,
@@ -190,15 +199,15 @@ class EpochEngine(SendingEngine[T]):
 
     def _drain(self) -> None:
         unit = Unit()
-        outbox = self.outbox
+        outbox = self._engine.outbox
         written, outbox.records = outbox.records, []
-        self._send(unit, written)
-        self._send(unit, outbox.drain_tuples())
+        self.send(unit, written)
+        self.send(unit, outbox.drain_tuples())
         self._give_up_too_large()
-        self._send(unit, outbox.drain_acks())
+        self.send(unit, outbox.drain_acks())
         letters, outbox.letters = outbox.letters, []
         for letter in letters:
-            self._store_letter(letter, unit)
+            self._engine._store_letter(letter, unit)
         unit.close()
 
     def _give_up_too_large(self) -> None:
@@ -206,12 +215,16 @@ class EpochEngine(SendingEngine[T]):
 
         Their trees continue without them.
         """
-        outbox = self.outbox
+        outbox = self._engine.outbox
         for found in outbox.too_large:
-            self.journal.error(found.error("it is in the dead letters"), "emitting", found.task)
+            self._engine.journal.error(
+                found.error("it is in the dead letters"), "emitting", found.task
+            )
             outbox.go_on_without(found.pairs)
             letter = replace(
-                found.letter(self.topology.name), kind=TOO_LARGE, roots=roots_of(found.pairs)
+                found.letter(self._engine.topology.name),
+                kind=TOO_LARGE,
+                roots=roots_of(found.pairs),
             )
             outbox.letters.append(LetterToStore(letter))
         outbox.too_large.clear()
@@ -219,18 +232,18 @@ class EpochEngine(SendingEngine[T]):
     @property
     def waits_for_checkpoint(self) -> bool:
         """True if anything waits for an epoch."""
-        return not self._writing and self._has_any
+        return not self._writing and self.has_any
 
-    def _take_out(self, slot: Slot[T]) -> Routine:
+    def _take_out(self, tenure: TaskTenure[T]) -> Routine:
         """Exclude a task from all further epochs."""
         yield lambda: not self._writing
-        slot.phase = Phase.CLOSING
+        tenure.phase = Phase.CLOSING
 
     def _settle(self) -> Routine:
         """Wait until everything done so far is committed."""
         self._hurry += 1
-        yield from self._in_turn(list)
-        last = self._cuts + (1 if self._has_any else 0)
+        yield from self._engine._in_turn(list)
+        last = self._cuts + (1 if self.has_any else 0)
         yield lambda: self.epochs >= last
         self._hurry -= 1
 

@@ -1,19 +1,20 @@
-"""The engine of a bolt process in an exactly-once topology."""
+"""Exactly-once processing of bolts: the policy and the engine."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.engine.bolt import BoltEngine
-from kstorm.core.engine.effects import Changes, Effect, End, Fetch, Positions, Transact
+from kstorm.core.engine.effects import Changes, FetchRecords, Positions, Terminate, Transact
 from kstorm.core.engine.engine import Routine
-from kstorm.core.engine.epochs import EpochEngine
-from kstorm.core.engine.slot import Record, Slot
+from kstorm.core.engine.epochs import Epochs
+from kstorm.core.engine.leaving import BoltLeaving
+from kstorm.core.engine.tenure import TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.exact.state import UndoableState
-from kstorm.core.exact.task import ExactBoltTask
-from kstorm.core.exact.unfinished import read_pair
-from kstorm.core.tasks import Steps
+from kstorm.core.exactly_once.task import ExactBoltTask
+from kstorm.core.exactly_once.undoable_state import UndoableState
+from kstorm.core.exactly_once.unfinished import read_pair
+from kstorm.core.user_code import Steps
 from kstorm.core.wire import TupleFrame, decode
 from kstorm.errors import LostInputError
 
@@ -21,138 +22,136 @@ LoadUnfinished = Callable[[int], Iterable[tuple[bytes, bytes]]]
 """Loads a task's unfinished tuples from the changelog's local copy."""
 
 
-class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
-    """The bolt tasks of one process.
+class BoltEpochs(Epochs[BoltTask], BoltLeaving):
+    """The policy of a bolt process with exactly-once processing."""
 
-    A changelog holds each task's unfinished tuples, and its state if it has one.
-    """
-
-    make_bolt_task = ExactBoltTask
-
-    def __init__(self, *args: Any, load_unfinished: LoadUnfinished, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.changelog = self.topology.state_topic(self.component)
+    def __init__(self, engine: Any, load_unfinished: LoadUnfinished) -> None:
+        super().__init__(engine)
         self._load_unfinished = load_unfinished
         self._number = 0
         self._worked_at = 0.0
+        self._patience = engine.topology.component(engine.component).config.message_timeout_secs
+        self._next_look = 0.0
 
-    # Events.
+    # The end of work.
 
-    def tick(self, now: float) -> list[Effect]:
-        """Run due tick tuples, retries and epochs."""
-        self.now = now
-        if not self._late and any(
-            slot.works and _is_due(slot, now) for slot in self.slots.values()
-        ):
-            self._late = True
-            unit = Unit()
-            self._enqueue(lambda: self._tick_steps(unit), lambda: self._end_late(unit))
-        return self._turn()
+    def flush(self, unit: Unit) -> None:
+        super().flush(unit)
+        self._worked_at = self._engine.now
 
-    def checkpoint(self, now: float) -> list[Effect]:
-        """Cut an epoch before it is due."""
-        self._next_cut = self.now = now
-        return self.tick(now)
-
-    def _tick_steps(self, unit: Unit) -> Sequence[Steps]:
-        due = [
-            _exact(slot) for slot in self.slots.values() if slot.works and _is_due(slot, self.now)
-        ]
-        return [_retry_and_tick(task, self.now) for task in due]
+    def end_poll(self, unit: Unit) -> None:
+        unit.close()
 
     @property
-    def breaks_off(self) -> bool:
+    def breaks_off(self) -> bool:  # type: ignore[override] # computed here
         """True if an epoch is due, which can only be cut between two executions."""
-        return not self._writing and self._is_due
+        return not self._writing and self.is_cut_due
 
-    def _execute(self, slot: Slot[BoltTask], record: Record, unit: Unit) -> Steps:
-        yield from super()._execute(slot, record, unit)
-        self._bytes += len(record.value or b"")
+    def has_due(self, tenure: TaskTenure[BoltTask], now: float) -> bool:
+        """Return True if a tick or a retry is due."""
+        return super().has_due(tenure, now) or _exact(tenure).retry_is_due(now)
 
-    def _flush(self, unit: Unit) -> None:
-        self._hold(unit)
-        self._worked_at = self.now
+    def due_steps(self, tenure: TaskTenure[BoltTask]) -> Steps:
+        yield from _exact(tenure).retry(self._engine.now)
+        yield from super().due_steps(tenure)
 
-    def _end_poll(self, poll: Any) -> None:
-        super()._end_poll(poll)
-        if self.stateful:
-            poll.unit.close()
-            self._held.clear()
+    def tick(self, now: float) -> None:
+        if now >= self._next_look:
+            self._next_look = now + self._patience
+            self._look_for_held()
+
+    def _look_for_held(self) -> None:
+        """Log tuples that are held for longer than the message timeout.
+
+        Nothing ends their trees here, so a tuple that the bolt has forgotten keeps a place of its
+        spout's `topology_max_spout_pending` forever.
+        """
+        engine = self._engine
+        for tenure in engine.tenures.values():
+            if not tenure.alive or not (held := _exact(tenure).rows.held_again()):
+                continue
+            first = held[0]
+            engine.journal.warning(
+                "held_too_long",
+                task=tenure.task.task_id,
+                why=f"{engine.component!r} has neither acked nor failed {len(held)} tuples for "
+                f"longer than topology_message_timeout_secs, for example one of "
+                f"{first.source_component!r} on the stream {first.source_stream!r} (row "
+                f"{first.row} of the frame at offset {first.offset} of {engine.topic}-"
+                f"{tenure.index}). Until it does, each takes a place of its spout's "
+                "topology_max_spout_pending: ack or fail every tuple in the end",
+            )
 
     # Tasks.
 
-    def make_task(self, slot: Slot[BoltTask]) -> Steps:
-        yield from super().make_task(slot)
-        # The task undoes its state changes when an execution fails.
-        _exact(slot).state = cast("UndoableState | None", self.states.get(slot.index))
-
-    def resume(self, slot: Slot[BoltTask]) -> Routine:
+    def resume(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Continue the unfinished work of the task's previous owner:
         1. Read the frames with unfinished tuples again.
         2. Execute held tuples again to restore the bolt's memory. Schedule waiting tuples for their
            next attempt.
         """
-        written = dict(self._load_unfinished(slot.index))
+        written = dict(self._load_unfinished(tenure.index))
         if not written:
             return
         left = dict(read_pair(key, value) for key, value in written.items())
-        fetch = Fetch(slot.index, sorted(left))  # 1
-        self._effects.append(fetch)
+        fetch = FetchRecords(tenure.index, sorted(left))  # 1
+        self._engine._effects.append(fetch)
         yield lambda: fetch.answer is not None
         records = {record.offset: record for record in fetch.answer or ()}
         if gone := sorted(left.keys() - records.keys()):
-            self._effects.append(End(self._lost_input(slot.index, gone)))
+            self._engine._effects.append(Terminate(self._lost_input(tenure.index, gone)))
             yield lambda: False
         frames = [
             (offset, decode(TupleFrame, records[offset].value), left[offset])
             for offset in sorted(left)
         ]
-        task = _exact(slot)
-        task.now = self.now
-        yield from self._run(lambda: task.resume(frames, written))  # 2
-        self._end_late(Unit())
+        task = _exact(tenure)
+        task.now = self._engine.now
+        yield from self._engine._run(lambda: task.resume(frames, written))  # 2
+        self._engine._end_late(Unit())
 
     def _lost_input(self, task: int, offsets: list[int]) -> LostInputError:
         return LostInputError(
-            f"task {task} of {self.component!r} has {len(offsets)} unfinished frames that are "
-            f"missing in the topic {self.topic!r} (partition {task}, offsets {offsets[:5]}): "
+            f"task {task} of {self._engine.component!r} has {len(offsets)} unfinished frames that are "
+            f"missing in the topic {self._engine.topic!r} (partition {task}, offsets {offsets[:5]}): "
             "tuples were held for longer than the topic keeps its records. To give these tuples "
-            f"up, delete the changelog {self.changelog!r}. To keep records for longer, raise the "
+            f"up, delete the changelog {self._engine.changelog!r}. To keep records for longer, raise the "
             "topic's retention.ms"
         )
 
-    def let_go(self, slot: Slot[BoltTask]) -> Routine:
+    def let_go(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Release a bolt task:
         1. The bolt cleans up. Its held and waiting tuples stay in the changelog for the next owner.
         2. Everything the task did is committed, including its offsets.
         3. From here on, no transaction includes the task.
         """
         unit = Unit()
-        yield from self._run(lambda: self._cleanup(slot, unit))  # 1
-        self._end_late(unit)
+        yield from self._engine._run(lambda: self._engine._cleanup(tenure, unit))  # 1
+        self._engine._end_late(unit)
         yield from self._settle()  # 2
-        yield from self._take_out(slot)  # 3
+        yield from self._take_out(tenure)  # 3
 
     # The epoch.
 
     def has_news(self) -> bool:
-        return self.outbox.has_tuples or self.outbox.has_acks
+        outbox = self._engine.outbox
+        return bool(outbox.has_tuples or outbox.has_acks)
 
     def cut(self) -> tuple[Changes, Mapping[int, int], Positions]:
         # `owned` includes tasks that are still resuming: these emit too.
-        owned = [slot for slot in self.slots.values() if slot.owned]
+        owned = [tenure for tenure in self._engine.tenures.values() if tenure.owned]
         changes = {}
-        for slot in owned:
-            state = self.states.get(slot.index)
+        for tenure in owned:
+            state = self._engine.states.get(tenure.index)
             changed = [
                 *(state.take_changes() if state is not None else ()),
-                *_exact(slot).rows.changes(),
+                *_exact(tenure).rows.changes(),
             ]
             if changed:
-                changes[slot.index] = changed
+                changes[tenure.index] = changed
         return (
             changes,
-            {slot.index: slot.progress.commit(slot.progress.begun) for slot in owned},
+            {tenure.index: tenure.progress.commit(tenure.progress.begun) for tenure in owned},
             {},
         )
 
@@ -163,33 +162,46 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
         delays the rest of the burst by a whole interval. So cuts move step by step towards a tenth
         of an interval after the bursts.
         """
-        too_late = min(self.now - self._worked_at, self._interval) - self._interval / 10
-        return self._interval - too_late / 2
+        too_late: float = (
+            min(self._engine.now - self._worked_at, self.interval) - self.interval / 10
+        )
+        return self.interval - too_late / 2
 
     def before_cut(self) -> Routine:
         """Call the bolt's `pre_prepare`."""
-        if "pre_prepare" in self._hooks:
-            self._number = next(self._numbers)
-            tasks = list(self.states)
-            yield from self._run(lambda: self._call("pre_prepare", tasks, self._number))
+        self._number = next(self._engine._numbers)
+        yield from self._engine._call_hook("pre_prepare", self._engine.states, self._number)
 
     def after_commit(self, transact: Transact) -> Routine:
         """Drop the committed changes from memory, and call the bolt's `pre_commit`."""
-        changed = [task for task in transact.changes if task in self.states]
-        for task in changed:
-            self.states[task].stored()
-        if changed and "pre_commit" in self._hooks:
-            yield from self._run(lambda: self._call("pre_commit", changed, self._number))
+        states = self._engine.states
+        for task in transact.changes:
+            if task in states:
+                states[task].stored()
+        yield from self._engine._call_hook("pre_commit", states, self._number)
 
 
-def _exact(slot: Slot[BoltTask]) -> ExactBoltTask:
-    return cast("ExactBoltTask", slot.task)
+class ExactBoltEngine(BoltEngine):
+    """The bolt tasks of one process.
+
+    A changelog holds each task's unfinished tuples, and its state if it has one.
+    """
+
+    make_bolt_task = ExactBoltTask
+
+    def __init__(self, *args: Any, load_unfinished: LoadUnfinished, **more: Any) -> None:
+        self._load_unfinished = load_unfinished
+        super().__init__(*args, **more)
+        self.changelog = self.topology.state_topic(self.component)
+
+    def make_leaving(self) -> BoltLeaving:
+        return BoltEpochs(self, self._load_unfinished)
+
+    def make_task(self, tenure: TaskTenure[BoltTask]) -> Steps:
+        yield from super().make_task(tenure)
+        # The task undoes its state changes when an execution fails.
+        _exact(tenure).state = cast("UndoableState | None", self.states.get(tenure.index))
 
 
-def _is_due(slot: Slot[BoltTask], now: float) -> bool:
-    return slot.task.tick_is_due(now) or _exact(slot).retry_is_due(now)
-
-
-def _retry_and_tick(task: ExactBoltTask, now: float) -> Steps:
-    yield from task.retry(now)
-    yield from task.tick(now)
+def _exact(tenure: TaskTenure[BoltTask]) -> ExactBoltTask:
+    return cast("ExactBoltTask", tenure.task)

@@ -9,73 +9,69 @@ from typing import Any
 
 from kstorm.core.engine.effects import Changes, Effect, Positions, Transact
 from kstorm.core.engine.engine import Routine
-from kstorm.core.engine.epochs import MOST_UNITS, EpochEngine
-from kstorm.core.engine.slot import Slot
-from kstorm.core.engine.spout import SpoutEngine
+from kstorm.core.engine.epochs import MOST_UNITS, Epochs
+from kstorm.core.engine.spout import SpoutEngine, SpoutLeaving
+from kstorm.core.engine.tenure import TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.exact.spout_task import ExactSpoutTask
+from kstorm.core.exactly_once.spout_task import ExactSpoutTask
 from kstorm.core.spout_task import SpoutTask
-from kstorm.core.tasks import Steps
+from kstorm.core.user_code import Steps
 from kstorm.topology import Positioned
 
 
-class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
-    """The spout tasks of one process. Their spouts are `Positioned`."""
+class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
+    """The policy of a spout process with exactly-once processing."""
 
-    make_spout_task = ExactSpoutTask
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
+    def __init__(self, engine: Any) -> None:
+        super().__init__(engine)
         self._positions: Positions = {}
 
-    def make_task(self, slot: Slot[SpoutTask]) -> Steps:
-        """Make the task, and let the ackers drop the trees of its earlier run."""
-        self.outbox.beginnings.add(self.topology.task_ids(self.component)[slot.index])
-        return super().make_task(slot)
-
-    def emit(self, now: float) -> list[Effect]:
-        """Emit like any spout, but pause while too much waits to be written."""
-        self.now = now
-        if len(self._units) >= MOST_UNITS:
-            self.rest = self._interval
-            return self._turn()
-        return super().emit(now)
+    def pauses(self) -> bool:
+        """Return True while too much waits to be written."""
+        if len(self.units) < MOST_UNITS:
+            return False
+        self._engine.rest = self.interval
+        return True
 
     def checkpoint(self, now: float) -> list[Effect]:
         """Cut an epoch before it is due."""
-        self._next_cut = self.now = now
-        return self._turn()
+        self._next_cut = self._engine.now = now
+        effects: list[Effect] = self._engine._turn()
+        return effects
 
-    def _flush(self, unit: Unit) -> None:
-        if (
-            self.outbox.has_tuples or self.outbox.has_acks or self.outbox.letters
-        ) and self._now_at():
-            self._hold(unit)
+    def flush(self, unit: Unit) -> None:
+        outbox = self._engine.outbox
+        if (outbox.has_tuples or outbox.has_acks or outbox.letters) and self._now_at():
+            super().flush(unit)
         unit.close()
 
-    def let_go(self, slot: Slot[SpoutTask]) -> Routine:
+    def let_go(self, tenure: TaskTenure[SpoutTask]) -> Routine:
         """Release a spout task:
         1. It stops emitting.
         2. Its emits are committed, with its position.
         3. The spout closes. From here on, no transaction includes the task.
         """
-        task = slot.task
-        yield from self._run(lambda: self._last_call(task, task.deactivate(), "in deactivate"))  # 1
+        engine, task = self._engine, tenure.task
+        yield from engine._run(
+            lambda: engine._last_call(task, task.deactivate(), "in deactivate")
+        )  # 1
         yield from self._settle()  # 2
-        self.journal.info("spout_drained", partitions=[slot.index], trees_left=task.in_flight)
-        yield from self._run(lambda: self._last_call(task, self._close(task), "in close"))  # 3
-        yield from self._take_out(slot)
+        engine.journal.info("spout_drained", partitions=[tenure.index], trees_left=task.in_flight)
+        yield from engine._run(
+            lambda: engine._last_call(task, engine._close(task), "in close")
+        )  # 3
+        yield from self._take_out(tenure)
 
     # The epoch.
 
     @property
-    def _has_any(self) -> bool:
+    def has_any(self) -> bool:
         """True if there is anything to write and a spout knows a position.
 
         Without offsets, Kafka cannot fence a transaction. A process that has lost its tasks could
         then still report their start to the ackers, and the ackers would believe it.
         """
-        return super()._has_any and bool(self._now_at())
+        return super().has_any and bool(self._now_at())
 
     def has_news(self) -> bool:
         return self._positions != self._now_at()
@@ -87,20 +83,34 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
     def _now_at(self) -> Positions:
         return {
             place: at
-            for slot in self.slots.values()
-            if slot.owned
-            for place, at in _spout(slot).positions().items()
+            for tenure in self._engine.tenures.values()
+            if tenure.owned
+            for place, at in _spout(tenure).positions().items()
         }
 
     def after_commit(self, transact: Transact) -> Routine:
         """Report the committed positions to the spouts."""
-        for slot in self.slots.values():
-            if slot.alive:
-                _spout(slot).positions_committed(transact.positions)
+        for tenure in self._engine.tenures.values():
+            if tenure.alive:
+                _spout(tenure).positions_committed(transact.positions)
         yield from ()
 
 
-def _spout(slot: Slot[SpoutTask]) -> Positioned:
-    spout = slot.task.spout
+class ExactSpoutEngine(SpoutEngine):
+    """The spout tasks of one process. Their spouts are `Positioned`."""
+
+    make_spout_task = ExactSpoutTask
+
+    def make_leaving(self) -> SpoutLeaving:
+        return SpoutEpochs(self)
+
+    def make_task(self, tenure: TaskTenure[SpoutTask]) -> Steps:
+        """Make the task, and let the ackers drop the trees of its earlier run."""
+        self.outbox.beginnings.add(self.topology.task_ids(self.component)[tenure.index])
+        return super().make_task(tenure)
+
+
+def _spout(tenure: TaskTenure[SpoutTask]) -> Positioned:
+    spout = tenure.task.spout
     assert isinstance(spout, Positioned), "refused when the topology was built"
     return spout

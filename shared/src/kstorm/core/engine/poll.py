@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kstorm.core.bolt_task import BoltTask
-from kstorm.core.engine.slot import Record, Slot
+from kstorm.core.engine.tenure import InputRecord, TaskTenure
 from kstorm.core.engine.units import Unit
 
 
@@ -18,9 +18,9 @@ class Poll:
         """Done when all parts of the poll are done."""
         self.unit = Unit(whole.delivered)
         """Done when all results of this part have arrived."""
-        self.reached: dict[Slot[BoltTask], int] = {}
+        self.reached: dict[TaskTenure[BoltTask], int] = {}
         """By task, the offset after the last executed frame."""
-        self.rest: list[tuple[Slot[BoltTask], Sequence[Record]]] = []
+        self.rest: list[tuple[TaskTenure[BoltTask], Sequence[InputRecord]]] = []
         """Frames left for another part."""
         self.began = 0.0
         """Start time of its execution."""

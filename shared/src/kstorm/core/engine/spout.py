@@ -7,24 +7,72 @@ trees of other processes.
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
+from math import inf
 from typing import Any, ClassVar
 
 from kstorm.core.engine.effects import Effect
-from kstorm.core.engine.engine import Item, Routine
+from kstorm.core.engine.engine import Item, Routine, UserCodeJob
 from kstorm.core.engine.journal import Journal
+from kstorm.core.engine.leaving import Leaving
 from kstorm.core.engine.sending import SendingEngine
-from kstorm.core.engine.slot import Slot
+from kstorm.core.engine.tenure import TaskTenure
 from kstorm.core.engine.units import Unit
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.outbox import ms_between
 from kstorm.core.spout_task import SpoutTask
-from kstorm.core.tasks import Steps, awaitable
+from kstorm.core.threads import get_ident
+from kstorm.core.user_code import Steps, awaitable
 from kstorm.core.wire import CompletionFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Topology, TopologyContext
 
+CALLS_A_TURN = 100
+"""Calls of `next_tuple` per task and turn, unless a call emits nothing."""
 _LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
 _STALL_SECS = 5.0
+
+
+class SpoutLeaving(Leaving[SpoutTask]):
+    """The policy of a spout process."""
+
+    def pauses(self) -> bool:
+        """Return True if no spout may emit now."""
+        return False
+
+
+class SpoutSends(SpoutLeaving):
+    """The policy of a spout process with at-least-once processing."""
+
+    def flush(self, unit: Unit) -> None:
+        engine = self._engine
+        # Tuples go first: an acker must not learn of a tree before the tree exists.
+        self.send(unit, engine.outbox.drain_tuples())
+        engine._report_too_large()
+        self.send(unit, engine.outbox.drain_acks())
+        letters, engine.outbox.letters = engine.outbox.letters, []
+        for letter in letters:
+            engine._store_letter(letter, unit)
+        unit.close()
+
+    def let_go(self, tenure: TaskTenure[SpoutTask]) -> Routine:
+        """Release a spout task:
+        1. It stops emitting.
+        2. Its open trees may finish, for `topology_drain_timeout_secs`: their completions still
+           arrive.
+        3. The spout closes. The task's next owner emits the remaining trees again.
+        """
+        engine, task = self._engine, tenure.task
+        yield from engine._run(
+            lambda: engine._last_call(task, task.deactivate(), "in deactivate")
+        )  # 1
+        deadline = engine.now + engine.config.topology_drain_timeout_secs
+        yield lambda: not task.in_flight or engine.now >= deadline  # 2
+        engine.journal.info("spout_drained", partitions=[tenure.index], trees_left=task.in_flight)
+        yield from engine._run(
+            lambda: engine._last_call(task, engine._close(task), "in close")
+        )  # 3
+        engine._flush(Unit())
 
 
 class SpoutEngine(SendingEngine[SpoutTask]):
@@ -39,7 +87,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         next_id: NextId,
         next_ids: NextIds | None = None,
         resources: Mapping[str, Any] | None = None,
-        calls_a_turn: int = 100,
+        calls_a_turn: int = CALLS_A_TURN,
     ) -> None:
         """`calls_a_turn`: calls of `next_tuple` per task before sends and other work."""
         super().__init__(topology, component, journal)
@@ -50,35 +98,53 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         """False if the topology is deactivated: spouts stop emitting, and in-flight trees finish.
         """
         self.rest = 0.0
-        """Seconds until the next call of `emit`. Doubles while there is nothing to emit."""
+        """Seconds between the last turn of the spouts and the next. Doubles while there is nothing
+        to emit."""
+        self.next_turn = 0.0
+        """Time of the spouts' next turn. Infinity during a turn."""
         self._template: Any = spec.component
         self._next_id, self._next_ids, self._calls_a_turn = next_id, next_ids, calls_a_turn
         self._resources = dict(resources or {})
         self._emitting = self._ticking = False
+        self.leaving: SpoutLeaving = self.make_leaving()
         self._stalled: dict[int, tuple[int, float]] = {}
+
+    def make_leaving(self) -> "SpoutLeaving":
+        """Return the policy of at-least-once processing."""
+        return SpoutSends(self)
 
     # Events.
 
     def emit(self, now: float) -> list[Effect]:
-        """Call `next_tuple` of each task until it emits nothing or has used its share of the turn."""
+        """Give the spouts their next turn before it is due."""
         self.now = now
-        if not self._emitting:
-            self._emitting = True
-            before = self._emitted
-            self._enqueue(lambda: [self._ask_all()], lambda: self._end_turn(before, now))
+        self._begin_turn()
         return self._turn()
+
+    def wake(self, now: float) -> list[Effect]:
+        """Give the spouts their turn if it is due."""
+        self.now = now
+        if now >= self.next_turn:
+            self._begin_turn()
+        return self._turn()
+
+    @property
+    def due(self) -> float:  # type: ignore[override] # computed here, an attribute in the base
+        return min(self.next_turn, self.leaving.due)
 
     def polled(self, item: Item[SpoutTask], unit: Unit, now: float) -> list[Effect]:
         """Deliver completions to the tasks, including those that are draining."""
         self.now = now
-        self._enqueue(lambda: [self._hear(item, unit)], lambda: self._flush(unit))
+        self._polls.append(
+            UserCodeJob(lambda: [self._hear(item, unit)], partial(self._flush, unit))
+        )
         return self._turn()
 
     def tick(self, now: float) -> list[Effect]:
         """Fail trees that exceeded the timeout, and log tasks that are stuck at the pending limit."""
         self.now = now
         if not self._ticking and any(
-            slot.alive and slot.task.tick_is_due(now) for slot in self.slots.values()
+            tenure.alive and tenure.task.tick_is_due(now) for tenure in self.tenures.values()
         ):
             self._ticking = True
             unit = Unit()
@@ -89,25 +155,37 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     @property
     def in_flight(self) -> int:
         """Trees that are neither complete nor failed."""
-        return sum(slot.task.in_flight for slot in self.slots.values() if slot.alive)
+        return sum(tenure.task.in_flight for tenure in self.tenures.values() if tenure.alive)
 
     @property
     def emits(self) -> bool:
         """True if any task may emit."""
-        return any(slot.task.active for slot in self.slots.values() if slot.alive)
+        return any(tenure.task.active for tenure in self.tenures.values() if tenure.alive)
 
     # The work.
 
+    def _begin_turn(self) -> None:
+        """Call `next_tuple` of each task until it emits nothing or has used its share of the turn."""
+        if self._emitting:
+            return
+        if self.leaving.pauses():
+            self.next_turn = self.now + self.rest
+        else:
+            self._emitting, self.next_turn = True, inf
+            before, began = self._emitted, self.now
+            self._enqueue(lambda: [self._ask_all()], lambda: self._end_turn(before, began))
+
     def _ask_all(self) -> Steps:
-        for slot in list(self.slots.values()):
-            if not slot.works:
+        for tenure in list(self.tenures.values()):
+            if not tenure.works:
                 continue
-            task = slot.task
+            task = tenure.task
+            task.collector.owner = get_ident()
             if task.active != self.active:
                 yield from task.activate() if self.active else task.deactivate()
             for _ in range(self._calls_a_turn):
                 before = task.collector.emitted
-                if slot.leaving:
+                if tenure.leaving:
                     break
                 yield from task.next_tuple(self.now)
                 if task.collector.emitted == before:
@@ -121,23 +199,26 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             self.rest = 0.0
         else:
             self.rest = min(2 * self.rest or shortest, _LONGEST_REST * shortest)
+        self.next_turn = self.now + self.rest
         self.outbox.worked = ms_between(began, self.now)
         self._flush(Unit())
         self.outbox.worked = 0
 
     @property
     def _emitted(self) -> int:
-        return sum(slot.task.collector.emitted for slot in self.slots.values() if slot.alive)
+        return sum(
+            tenure.task.collector.emitted for tenure in self.tenures.values() if tenure.alive
+        )
 
     def _hear(self, item: Item[SpoutTask], unit: Unit) -> Steps:
-        for slot, records in item:
-            if not slot.alive:
+        for tenure, records in item:
+            if not tenure.alive:
                 continue
             for record in records:
                 try:
-                    steps = slot.task.completed(self._frame(CompletionFrame, record), self.now)
+                    steps = tenure.task.completed(self._frame(CompletionFrame, record), self.now)
                 except FrameError as error:
-                    self._dead_letter(record, str(error), unit, self.topic, slot.index)
+                    self._dead_letter(record, str(error), unit, self.topic, tenure.index)
                 else:
                     yield from steps
                 self.frames_in += 1
@@ -146,33 +227,23 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         return [self._tick_all()]
 
     def _tick_all(self) -> Steps:
-        for slot in list(self.slots.values()):
-            if slot.alive:
-                yield from slot.task.tick(self.now)
+        for tenure in list(self.tenures.values()):
+            if tenure.alive:
+                yield from tenure.task.tick(self.now)
 
     def _end_ticks(self, unit: Unit) -> None:
         self._ticking = False
         self._flush(unit)
 
-    def _flush(self, unit: Unit) -> None:
-        # Tuples go first: an acker must not learn of a tree before the tree exists.
-        self._send(unit, self.outbox.drain_tuples())
-        self._report_too_large()
-        self._send(unit, self.outbox.drain_acks())
-        letters, self.outbox.letters = self.outbox.letters, []
-        for letter in letters:
-            self._store_letter(letter, unit)
-        unit.close()
-
     def _look_for_stalls(self) -> None:
-        for slot in self.slots.values():
-            if not slot.alive:
+        for tenure in self.tenures.values():
+            if not tenure.alive:
                 continue
-            task = slot.task
-            if not task.throttled or self._stalled.get(slot.index, (-1, 0.0))[0] != task.acked:
-                self._stalled[slot.index] = (task.acked, self.now)
-            elif self.now - self._stalled[slot.index][1] > _STALL_SECS:
-                self._stalled[slot.index] = (task.acked, self.now)
+            task = tenure.task
+            if not task.throttled or self._stalled.get(tenure.index, (-1, 0.0))[0] != task.acked:
+                self._stalled[tenure.index] = (task.acked, self.now)
+            elif self.now - self._stalled[tenure.index][1] > _STALL_SECS:
+                self._stalled[tenure.index] = (task.acked, self.now)
                 self.journal.warning(
                     "spout_stalled",
                     task=task.task_id,
@@ -183,12 +254,12 @@ class SpoutEngine(SendingEngine[SpoutTask]):
 
     # Tasks.
 
-    def make_task(self, slot: Slot[SpoutTask]) -> Steps:
+    def make_task(self, tenure: TaskTenure[SpoutTask]) -> Steps:
         """Copy the spout and open it. The next turn activates it."""
-        topology, component, index = self.topology, self.component, slot.index
+        topology, component, index = self.topology, self.component, tenure.index
         spout = copy.deepcopy(self._template)
         task_id = topology.task_ids(component)[index]
-        task = slot.task = self.make_spout_task(
+        task = tenure.task = self.make_spout_task(
             topology,
             component,
             index,
@@ -205,21 +276,6 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         if pending is not None:
             yield awaitable(pending)
 
-    def let_go(self, slot: Slot[SpoutTask]) -> Routine:
-        """Release a spout task:
-        1. It stops emitting.
-        2. Its open trees may finish, for `topology_drain_timeout_secs`: their completions still
-           arrive.
-        3. The spout closes. The task's next owner emits the remaining trees again.
-        """
-        task = slot.task
-        yield from self._run(lambda: self._last_call(task, task.deactivate(), "in deactivate"))  # 1
-        deadline = self.now + self.config.topology_drain_timeout_secs
-        yield lambda: not task.in_flight or self.now >= deadline  # 2
-        self.journal.info("spout_drained", partitions=[slot.index], trees_left=task.in_flight)
-        yield from self._run(lambda: self._last_call(task, self._close(task), "in close"))  # 3
-        self._flush(Unit())
-
     def _close(self, task: SpoutTask) -> Steps:
         pending = task.spout.close()
         if pending is not None:
@@ -231,6 +287,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         except Exception as error:  # noqa: BLE001 - user code may raise anything; the task is released anyway
             self.journal.error(error, doing, task.task_id)
 
-    def drop(self, slot: Slot[SpoutTask]) -> None:
-        self.outbox.forget(slot.task.task_id)
-        self._stalled.pop(slot.index, None)
+    def drop(self, tenure: TaskTenure[SpoutTask]) -> None:
+        tenure.task.collector.close()
+        self.outbox.forget(tenure.task.task_id)
+        self._stalled.pop(tenure.index, None)

@@ -53,7 +53,7 @@ class Answer(Enum):
     """
 
 
-ORDER: Final = (Request.WRITE, Request.FLUSH, Request.OFFSETS, Request.COMMIT)
+REQUEST_ORDER: Final = (Request.WRITE, Request.FLUSH, Request.OFFSETS, Request.COMMIT)
 """Request order when nothing is refused."""
 
 
@@ -65,11 +65,11 @@ class Transactions:
         """True if a copy of a request may still arrive, or the producer may have an unfinished
         transaction."""
 
-    def begin(self) -> "Writing":
-        return Writing(self)
+    def begin(self) -> "TransactionalWrite":
+        return TransactionalWrite(self)
 
 
-class Writing:
+class TransactionalWrite:
     """One value that is written until it is committed, in as many transactions as that takes."""
 
     def __init__(self, transactions: Transactions) -> None:
@@ -100,7 +100,7 @@ class Writing:
                 yield from self._asked(Request.ABORT)
 
     def _in_order(self) -> Generator[Request, Answer, Answer]:
-        for request in ORDER:
+        for request in REQUEST_ORDER:
             answer = yield from self._asked(request)
             if answer is not Answer.DONE:
                 return answer

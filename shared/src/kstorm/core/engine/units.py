@@ -1,7 +1,7 @@
 """Tracks when the results of a piece of work have arrived, and which input offset may be committed.
 
 A `Unit` counts the records sent for it that the broker has not confirmed. The units of one task
-finish in order (`Progress`). So an input offset is only committed once the effects of all earlier
+finish in order (`InputProgress`). So an input offset is only committed once the effects of all earlier
 work are durable.
 """
 
@@ -50,7 +50,7 @@ class Unit:
                 self._on_done()
 
 
-class Progress:
+class InputProgress:
     """The open units of one task, oldest first, each with the input offset that follows it."""
 
     def __init__(self, committed: int) -> None:

@@ -21,7 +21,7 @@ def main() -> int:
 def _run(options: DemoOptions) -> int:
     # These imports take a second, in which Ctrl-C ends the command as it does later.
     from kstorm.dev.demo.run import Demo
-    from kstorm.runtime.terminal import Screen
+    from kstorm.runtime.base.terminal import Screen
 
     if options.report is not None:
         check_report(options.report)

@@ -10,7 +10,7 @@ from kstorm.operations.traces.slowest_trees import slowest_trees
 from kstorm.operations.traces.topic_log import ReadBudget, TopicLog
 from kstorm.operations.traces.tracer import Tracer
 from kstorm.operations.trees.drawing import draw
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm.topology import Topology
 
 _BEFORE_SECS: Final = 10.0

@@ -13,8 +13,8 @@ from kstorm.dev.demo.audit import DemoFindings
 from kstorm.dev.demo.kills import Kill
 from kstorm.dev.demo.pipeline import DemoTables
 from kstorm.dev.pipeline_audit import AuditedTable
-from kstorm.runtime.service.figures import format_seconds
-from kstorm.runtime.service.metrics import quantile
+from kstorm.runtime.base.metrics import quantile
+from kstorm.runtime.service.status_counters import format_seconds
 from kstorm.topology.config import EXACTLY_ONCE
 
 _SHOWN = 5

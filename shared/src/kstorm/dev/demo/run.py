@@ -39,9 +39,9 @@ from kstorm.dev.stage_times import by_run, set_up_times, started_at
 from kstorm.dev.topics import cleaned_up, topic_names
 from kstorm.dev.web_ui import web_ui
 from kstorm.kafka import KafkaSpout
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
-from kstorm.runtime.kafka.transactions import check_transactions
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.transactional_producer import check_transactions
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 

@@ -14,8 +14,8 @@ from typing import Final
 from kstorm.errors import KstormError
 from kstorm.events import Event
 from kstorm.operations.events.operator_identity import operator
+from kstorm.runtime.base.settings import Settings, with_or_without_topology
 from kstorm.runtime.kafka.event_log import write_event
-from kstorm.runtime.service.settings import Settings, with_or_without_topology
 
 BOOTSTRAP: Final = "KSTORM_BOOTSTRAP_SERVERS"
 _WITHIN_SECS: Final = 5.0

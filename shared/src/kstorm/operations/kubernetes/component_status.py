@@ -13,7 +13,7 @@ import msgspec
 from kstorm.errors import ControlError
 from kstorm.operations.kubernetes.cluster import Cluster
 from kstorm.operations.kubernetes.workloads import Pod, Workload
-from kstorm.runtime.service.figures import Figures, last_error
+from kstorm.runtime.service.status_counters import StatusCounters, last_error
 
 _AT_ONCE: Final = 8
 
@@ -88,7 +88,7 @@ def num_tasks(cluster: Cluster, workload: Workload) -> int | None:
 
 def _status(workload: Workload, pages: StatusPages) -> ComponentStatus:
     answers = {pod.name: status for pod, status in pages if status is not None}
-    figures = sum((Figures.of(status) for status in answers.values()), Figures())
+    figures = sum((StatusCounters.of(status) for status in answers.values()), StatusCounters())
     error, age = _last_error(answers.values())
     remarks = {name: _remark(status) for name, status in answers.items() if _remark(status)}
     return ComponentStatus(

@@ -26,10 +26,10 @@ from kstorm.operations.letters.replaying import (
     why_not_replayable,
 )
 from kstorm.operations.letters.selection import NumberedLetter
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.copies import Copy, write_copies
-from kstorm.runtime.kafka.one_partition import write_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.raw_writer import RawMessage, write_raw
+from kstorm.runtime.kafka.single_partition_topic import write_topic
 from kstorm.topology import Topology
 from kstorm.topology.names import NamesOf
 
@@ -147,7 +147,7 @@ def _copied(
             time.sleep(size / rate)
         begun = True
         made = [_copy_of(one, topology, to, copies.partitions) for one in some]
-        taken, problem = write_copies(settings, made)
+        taken, problem = write_raw(settings, made)
         ended = [
             one.key for number, one in enumerate(some) if number in taken and one.key is not None
         ]
@@ -174,7 +174,7 @@ def replays_of(letter: DeadLetter) -> int:
 
 def _copy_of(
     one: NumberedLetter, topology: str, to: str | None, partitions: Mapping[str, int]
-) -> Copy:
+) -> RawMessage:
     letter = one.letter
     topic = to or letter.topic
     place = (
@@ -185,7 +185,7 @@ def _copy_of(
     origin = next((value for name, value in letter.headers if name == REPLAY_OF and value), place)
     headers = [(name, value) for name, value in letter.headers if name not in (REPLAY_OF, REPLAYS)]
     stays = topic == letter.topic and 0 <= letter.partition < partitions[topic]
-    return Copy(
+    return RawMessage(
         topic,
         letter.partition if stays else None,
         letter.key,

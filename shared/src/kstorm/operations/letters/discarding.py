@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from kstorm.errors import ControlError
 from kstorm.operations.letters.reading import numbers_of
 from kstorm.operations.letters.selection import NumberedLetter
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.one_partition import write_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import write_topic
 from kstorm.topology.names import NamesOf
 
 

@@ -13,7 +13,7 @@ from kstorm.operations.letters.replaying import (
     why_not_editable,
 )
 from kstorm.operations.letters.selection import NumberedLetter
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm.topology import Topology
 
 

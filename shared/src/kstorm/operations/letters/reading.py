@@ -16,8 +16,8 @@ from kstorm.operations.letters.selection import (
     current_letters,
     message_of,
 )
-from kstorm.runtime.kafka.one_partition import read_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import read_topic
 from kstorm.topology.names import NamesOf
 
 MOST_NUMBERS: Final = 20

@@ -10,31 +10,49 @@ from msgspec.structs import replace
 
 from kstorm.core.dead_letters import UNDECODABLE, is_cut
 from kstorm.errors import ControlError
-from kstorm.kafka.orders import Order, encode_order
-from kstorm.kafka.stages import stages_of
+from kstorm.kafka.replay_requests import ReplayRequest, encode_request
+from kstorm.kafka.replay_stages import stage_sizes
 from kstorm.operations.formatting import counted
 from kstorm.operations.letters.reading import now_ms, read_whole
 from kstorm.operations.letters.selection import NumberedLetter, kind_of
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.one_partition import read_topic, write_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import read_topic, write_topic
 from kstorm.topology.names import NamesOf
 
+OF_A_TUPLE: Final = (
+    "with exactly-once processing, bolts give tuples up, and no spout can emit these: produce a "
+    "message with the right value to the source topic, then discard the letter with "
+    "`kstorm dlq discard`"
+)
+EMITS_ONCE: Final = (
+    "with exactly-once processing, its spout emits no message again: --mode produce copies it to "
+    "its topic, where the spout reads it as a new message"
+)
 MOST_REPLAYS: Final = 3
 """Messages that failed again this often need a fix rather than another attempt."""
 
 
 def replayable(
-    settings: Settings, topology: str, letters: Sequence[NumberedLetter], *, force: bool
+    settings: Settings,
+    topology: str,
+    letters: Sequence[NumberedLetter],
+    *,
+    force: bool,
+    exactly_once: bool = False,
 ) -> tuple[list[NumberedLetter], Mapping[str, int]]:
     """Return the letters that can be replayed, and counts of the reasons for the others.
 
-    Raises `BrokerError`.
+    With `exactly_once`, no spout of the topology emits a message again. Raises `BrokerError`.
     """
     under_way = open_requests(settings, topology) if letters else set()
     found, others = [], Counter[str]()
     for one in letters:
-        if why := why_not_replayable(one, topology, under_way) or _why_not_again(one, force=force):
+        if (
+            why := why_not_replayable(one, topology, under_way)
+            or (EMITS_ONCE if exactly_once else "")
+            or _why_not_again(one, force=force)
+        ):
             others[why] += 1
         else:
             found.append(one)
@@ -74,13 +92,13 @@ def request_replays(
             after = begin + int(place * 1000 / rate) if rate else 0
             ordered = replay_request(one, after=after, who=who, note=note)
             if batch:
-                stages = stages_of(counts[component])
+                stages = stage_sizes(counts[component])
                 stage = _stage_of(stages, seen[component])
                 seen[component] += 1
                 first = firsts.setdefault((component, stage), place)
                 pace = int((place - first) * 1000 / rate) if rate else 0
                 ordered = replace(ordered, batch=batch, stage=stage, stages=stages, pace=pace)
-            yield one.key, encode_order(ordered)
+            yield one.key, encode_request(ordered)
 
     write_topic(settings, topic, records())
     return f"{counted(len(letters), 'replay')} requested"
@@ -98,14 +116,16 @@ def request_edited_replay(
     Raises `BrokerError` if Kafka has not stored the request.
     """
     edited = replace(replay_request(one, who=who, note=note), value=value)
-    write_topic(settings, NamesOf(topology).orders_topic, [(one.key, encode_order(edited))])
+    write_topic(settings, NamesOf(topology).orders_topic, [(one.key, encode_request(edited))])
     return "1 replay requested"
 
 
-def replay_request(one: NumberedLetter, *, after: int = 0, who: str = "", note: str = "") -> Order:
+def replay_request(
+    one: NumberedLetter, *, after: int = 0, who: str = "", note: str = ""
+) -> ReplayRequest:
     """Return the replay request for a complete letter."""
     letter = one.letter
-    return Order(
+    return ReplayRequest(
         number=one.number,
         topic=letter.topic,
         partition=letter.partition,
@@ -127,6 +147,8 @@ def why_not_replayable(one: NumberedLetter, topology: str, under_way: set[bytes]
     letter = one.letter
     if one.key is None:
         return "kstorm 0.1 wrote the letter without a key"
+    if letter.roots and letter.topic.startswith(f"{topology}."):
+        return OF_A_TUPLE
     if letter.offset < 0 or letter.topic.startswith(f"{topology}."):
         return "it is not a message of a source topic"
     return why_incomplete(one) or ("its replay is in progress" if one.key in under_way else "")
@@ -141,9 +163,13 @@ def why_not_editable(
     """
     if exactly_once:
         return (
-            "with exactly-once processing, bolts give tuples up, and no spout can emit these. "
-            "Produce a message with the right value to the source topic, then discard the letter "
-            "with `kstorm dlq discard`"
+            OF_A_TUPLE
+            if one.letter.topic.startswith(f"{topology}.") or not by_kafka
+            else (
+                "with exactly-once processing, its spout emits no message again. Produce the "
+                f"message with the right value to {one.letter.topic!r}, then discard the letter "
+                f"with `kstorm dlq discard {one.number}`"
+            )
         )
     return (
         ""

@@ -11,7 +11,7 @@ from kstorm.operations.traces.topic_log import ReadBudget, TopicLog
 from kstorm.operations.traces.tracer import Tracer
 from kstorm.operations.trees.facts import MessageId
 from kstorm.operations.trees.timeouts import timeout_reasons
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm.topology import Topology
 
 _MOST_BYTES: Final = 2_048_000_000

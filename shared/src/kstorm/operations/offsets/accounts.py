@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from kstorm.kafka.above import Run
-from kstorm.kafka.finished import FinishedRange, Skipped
+from kstorm.kafka.completed_ranges import Run
+from kstorm.kafka.finished_ranges import FinishedRange, Skipped
 
 _MOST_SKIPS: Final = 100
 

@@ -1,7 +1,7 @@
 """Read and move the position of an exactly-once spout: its group's offsets of the source topic.
 
 ZooKeeper decides. An offset set there is newer than any position, and the spout moves its position
-there before it emits anything (`kstorm.kafka.positions`). Moving the position here as well only
+there before it emits anything (`kstorm.kafka.positioned_offsets`). Moving the position here as well only
 helps tools that show the group.
 """
 
@@ -12,9 +12,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 
 from kstorm.errors import BrokerError
 from kstorm.kafka.ports import Partition
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.errors import raise_first_error
-from kstorm.runtime.service.settings import Settings
 
 _ANSWER_SECS: Final = 20.0
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kstorm.errors import BrokerError
-from kstorm.kafka.finished import FinishedRange, moved
+from kstorm.kafka.finished_ranges import FinishedRange, moved_range
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
 from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.one_partition import write_topic
+from kstorm.runtime.kafka.single_partition_topic import write_topic
 from kstorm.runtime.zookeeper.nodes import OffsetNode
 from kstorm.topology.names import NamesOf
 
@@ -35,7 +35,7 @@ def note_moves(
     records: dict[str, list[FinishedRange]] = {}
     for partition, (node, stored) in changes.items():
         before = 0 if node.stored is None else node.stored.offset
-        found = moved(before, stored.offset, command, who, positions.get(partition, 0))
+        found = moved_range(before, stored.offset, command, who, positions.get(partition, 0))
         if found is not None:
             name = stored.topology.name if reading.group is None else reading.topology.name
             records.setdefault(NamesOf(name).finished_topic, []).append(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kstorm.kafka import SpoutConfig
 from kstorm.kafka.offsets import TopologyRef
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from kstorm.introspection.key_owner import likely_values, owner_of
 from kstorm.introspection.outline import Outline
 from kstorm.introspection.state_query import LOGIN_HEADER, StateEntry, StatePage
 from kstorm.operations.state.status_targets import AT_ONCE, StatusProcess, ask_each, open_target
-from kstorm.runtime.service.settings import with_or_without_topology
+from kstorm.runtime.base.settings import with_or_without_topology
 from kstorm.topology import Topology
 
 _PAUSE_SECS: Final = 0.2

@@ -10,8 +10,8 @@ from kstorm.introspection.outline import Outline, parse_outline
 from kstorm.operations.kubernetes.cluster import WEB_PORT, Cluster, is_named, open_cluster
 from kstorm.operations.kubernetes.topologies import find_topology as find_workloads
 from kstorm.operations.kubernetes.workloads import Pod
-from kstorm.runtime.asking import Answer, question
-from kstorm.runtime.running import RunningTopology, find, runs
+from kstorm.runtime.run_files import RunningTopology, find, runs_folder
+from kstorm.runtime.status_client import PageAnswer, query_page
 
 AT_ONCE: Final = 16
 
@@ -19,7 +19,9 @@ AT_ONCE: Final = 16
 class StatusProcess(Protocol):
     """A process of a topology."""
 
-    def ask(self, page: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer | None:
+    def ask(
+        self, page: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> PageAnswer | None:
         """Return the response. None if there was no response.
 
         Raises `ControlError` if access is denied.
@@ -54,11 +56,11 @@ def open_target(
             "a folder of runs selects a topology on this machine, a namespace or context one on "
             "Kubernetes: give one or the other"
         )
-    if place is not None or (not far and any(each.name == name for each in find(runs()))):
-        return LocalTarget(place or runs(), name)
+    if place is not None or (not far and any(each.name == name for each in find(runs_folder()))):
+        return LocalTarget(place or runs_folder(), name)
     if not far and not is_named():
         raise ControlError(
-            f"no topology {name!r} runs from {runs()} ({_names(runs())}), and there is no "
+            f"no topology {name!r} runs from {runs_folder()} ({_names(runs_folder())}), and there is no "
             "kubeconfig: give the folder of its run"
         )
     return KubernetesTarget(open_cluster(namespace, context), name)
@@ -67,8 +69,10 @@ def open_target(
 class _DirectProcess(NamedTuple):
     url: str
 
-    def ask(self, page: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer | None:
-        return question(self.url, page, query, headers)
+    def ask(
+        self, page: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> PageAnswer | None:
+        return query_page(self.url, page, query, headers)
 
 
 class _ProxiedProcess(NamedTuple):
@@ -77,7 +81,9 @@ class _ProxiedProcess(NamedTuple):
     cluster: Cluster
     pod: Pod
 
-    def ask(self, page: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer | None:
+    def ask(
+        self, page: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> PageAnswer | None:
         return self.cluster.question(self.pod, page, query, headers)
 
 

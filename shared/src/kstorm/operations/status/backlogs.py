@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from kstorm.operations.status.snapshots import Backlog
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.lag import Lag
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.lag import LagReader
 
 _PATIENCE_SECS: Final = 5.0
 Backlogs = Mapping[str, Backlog]
@@ -25,7 +25,7 @@ def backlogs_of(settings: Settings, topology: str, components: Sequence[str]) ->
     tasks = {
         name: there[f"{topology}.{name}"] for name in components if f"{topology}.{name}" in there
     }
-    found = Lag(settings).of(topology, tasks)
+    found = LagReader(settings).of(topology, tasks)
     return {name: Backlog(time.time(), behind) for name, behind in found.items()}
 
 

@@ -7,7 +7,7 @@ where the work is, not where the waiting is.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -23,6 +23,8 @@ _HOT: Final = 3.0
 _NEARLY_ALL: Final = 0.9
 _LEAST_TUPLES: Final = 1000
 """Tuples of a component below which its tasks are not compared."""
+_OFTEN: Final = 3
+"""Failed attempts at a message from which it is reported."""
 _LATE_SECS: Final = 5.0
 """A component with a longer backlog than this holds back the components upstream."""
 _MOST_TOLD: Final = 5
@@ -36,7 +38,7 @@ class Bottleneck(Struct, frozen=True):
     kind: str
     """One of `scaled to 0`, `kafka away`, `not there`, `deactivated`, `reads nothing`, `open
     transaction`, `processes missing`, `cannot work`, `busy`, `behind`, `hot task`, `producer
-    queue`, `transactions`, `too much in flight`, `pending limit`.
+    queue`, `transactions`, `too much in flight`, `pending limit`, `failing message`.
     """
     said: str
     evidence: Sequence[str] = ()
@@ -139,6 +141,7 @@ def _bottlenecks_of_component(component: ComponentChange) -> Iterator[Bottleneck
         yield from _lagging(component)
     yield from _hot(component)
     yield from _waiting(component)
+    yield from _failing(component)
 
 
 def _scaled_to_0(component: ComponentChange) -> Bottleneck:
@@ -286,6 +289,28 @@ def _waiting(component: ComponentChange) -> Iterator[Bottleneck]:
                 weight,
                 _holds_since(component, wait),
             )
+
+
+def _failing(component: ComponentChange) -> Iterator[Bottleneck]:
+    """Yield a cause if messages fail again and again: the stored offset waits for them."""
+    found = [one for page in component.after.pages for one in page.get("failing", ())]
+    found.sort(key=lambda one: -int(one["attempts"]))
+    told = [_failure(one) for one in found if one["attempts"] >= _OFTEN]
+    if told:
+        more = f", and {len(told) - 1} more messages fail" if len(told) > 1 else ""
+        yield Bottleneck(
+            component.name, "failing message", f"{told[0]}{more}", told[1:_MOST_TOLD], 0.35
+        )
+
+
+def _failure(failure: Mapping[str, Any]) -> str:
+    place = f"{failure['topic']}/{failure['partition']}/{failure['offset']}"
+    why = (
+        "timed out"
+        if failure["timed_out"]
+        else ", ".join(filter(None, (failure["error"], failure["where"]))) or "failed by a bolt"
+    )
+    return f"{place} has failed {failure['attempts']:,} times: {why}"
 
 
 def _spout(component: ComponentChange, slow: Sequence[str]) -> Iterator[Bottleneck]:

@@ -26,9 +26,9 @@ from kstorm.operations.status.snapshots import (
     TopologySnapshot,
     compare,
 )
-from kstorm.runtime.asking import ask_all
-from kstorm.runtime.running import RunningTopology, find
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.run_files import RunningTopology, find
+from kstorm.runtime.status_client import fetch_status_of_all
 
 _AT_ONCE: Final = 8
 _log: Final = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class LocalSampler:
 
     def look(self) -> TopologySnapshot:
         found = self._find()
-        answers = ask_all([worker.url for worker in found.workers])
+        answers = fetch_status_of_all([worker.url for worker in found.workers])
         processes: dict[str, list[ProcessSnapshot]] = {}
         for worker, page in zip(found.workers, answers, strict=True):
             processes.setdefault(worker.component, []).append(ProcessSnapshot(worker.name, page))

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from kstorm.errors import ControlError, TopicError
 from kstorm.operations.status.endpoint_checks import endpoint_faults
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 

@@ -112,6 +112,7 @@ class Diagnosis:
             deactivated=self._deactivated,
             position=self._positions.get(place),
             emitted_to=newest,
+            roots=[tree.root for tree in trees],
         )
         return (
             judge(message, trees, facts)

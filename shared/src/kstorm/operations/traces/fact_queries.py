@@ -2,23 +2,24 @@
 trees."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 
-from kstorm.core.dead_letters import decode_letter
+from kstorm.core.dead_letters import DeadLetter, decode_letter
 from kstorm.errors import BrokerError, FrameError
 from kstorm.introspection.outline import Outline, SpoutSource
-from kstorm.kafka.finished import FinishedRange, decode_range
+from kstorm.kafka.finished_ranges import FinishedRange, decode_range
 from kstorm.kafka.ports import Partition
 from kstorm.operations.letters.selection import kind_of
 from kstorm.operations.traces.topic_log import PartitionId, TopicLog
 from kstorm.operations.trees.facts import LetterFact, MessageFacts, MessageId
+from kstorm.operations.trees.joined import TupleLetter, of_roots, tuple_letter
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.zookeeper.nodes import OffsetNodes
 from kstorm.topology.topology import ACKER_COMPONENT
 
@@ -36,6 +37,7 @@ class TopologyState:
     owners: Mapping[PartitionId, str]
     finished: Sequence[FinishedRange]
     letters: Sequence[tuple[MessageId, LetterFact]]
+    tuple_letters: Sequence[TupleLetter]
 
 
 def read_topology_state(topology: Outline, settings: Settings, log: TopicLog) -> TopologyState:
@@ -63,9 +65,31 @@ def read_topology_state(topology: Outline, settings: Settings, log: TopicLog) ->
             }
     places = [(topic, partition) for topic, count in topics.values() for partition in range(count)]
     ends = {place: log.bounds(place).end for place in places}
+    letters = list(_letters(topology, log))
     return TopologyState(
-        committed, ends, owners, list(_finished(topology, log)), list(_letters(topology, log))
+        committed,
+        ends,
+        owners,
+        list(_finished(topology, log)),
+        [
+            (
+                MessageId(letter.topic, letter.partition, letter.offset),
+                LetterFact(number, letter.reason, kind_of(letter)),
+            )
+            for number, letter in letters
+        ],
+        _of_tuples(letters),
     )
+
+
+def tuple_letters(topology: Outline, log: TopicLog) -> Sequence[TupleLetter]:
+    """Return the dead letters of tuples, in order."""
+    return _of_tuples(_letters(topology, log))
+
+
+def _of_tuples(letters: Iterable[tuple[int, DeadLetter]]) -> Sequence[TupleLetter]:
+    found = (tuple_letter(number, letter) for number, letter in letters)
+    return [letter for letter in found if letter is not None]
 
 
 def facts_of(
@@ -78,8 +102,9 @@ def facts_of(
     deactivated: bool = False,
     position: int | None = None,
     emitted_to: int | None = None,
+    roots: Collection[int] = (),
 ) -> MessageFacts:
-    """Return all known facts about a message of a spout."""
+    """Return all known facts about a message of a spout. `roots` are those of its trees."""
     node = nodes.read(Partition(message.topic, message.partition))
     component = topology.component(spout)
     return MessageFacts(
@@ -102,6 +127,7 @@ def facts_of(
             if component.reading and _covers(found, message, component.reading)
         ],
         letters=[letter for about, letter in around.letters if about == message],
+        tuple_letters=of_roots(around.tuple_letters, roots),
     )
 
 
@@ -144,14 +170,10 @@ def _covers(found: FinishedRange, message: MessageId, reading: SpoutSource) -> b
     return mine and found.start <= message.offset < found.end
 
 
-def _letters(topology: Outline, log: TopicLog) -> Iterator[tuple[MessageId, LetterFact]]:
+def _letters(topology: Outline, log: TopicLog) -> Iterator[tuple[int, DeadLetter]]:
     for value, number in _newest(topology.dead_letters_topic, log):
         with suppress(FrameError):
-            letter = decode_letter(value)
-            yield (
-                MessageId(letter.topic, letter.partition, letter.offset),
-                LetterFact(number, letter.reason, kind_of(letter)),
-            )
+            yield number, decode_letter(value)
 
 
 def _newest(topic: str, log: TopicLog) -> Iterator[tuple[bytes, int]]:

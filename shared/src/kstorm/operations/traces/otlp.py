@@ -19,7 +19,7 @@ from kstorm.operations.formatting import duration, failure
 from kstorm.operations.trees.open_edges import open_edges
 from kstorm.operations.trees.tree import Tree, TreeTuple
 from kstorm.operations.trees.waterfall import ack_times
-from kstorm.runtime.service.secrets import read_file
+from kstorm.runtime.base.secrets import read_secret_file
 
 try:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -65,7 +65,7 @@ def read_headers(path: Path) -> dict[str, str]:
     Raises `ConfigError`, without quoting the content.
     """
     found = {}
-    for number, line in enumerate(read_file("--headers-file", str(path)).splitlines(), 1):
+    for number, line in enumerate(read_secret_file("--headers-file", str(path)).splitlines(), 1):
         if not line.strip():
             continue
         header = re.fullmatch(

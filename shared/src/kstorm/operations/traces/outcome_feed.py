@@ -16,8 +16,8 @@ from kstorm.errors import BrokerError
 from kstorm.introspection.outline import Outline
 from kstorm.operations.traces.topic_log import PartitionId, ReadBudget, TopicLog
 from kstorm.operations.trees.outcomes import OutcomeTracker, TreeOutcome, timeouts_of
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import Settings
 
 _ROUND_MS: Final = 10_000
 """Longest time range of one round."""

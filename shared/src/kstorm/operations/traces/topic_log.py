@@ -10,9 +10,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.operations.trees.tree_reader import TopicRecord
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.errors import raise_first_error
-from kstorm.runtime.kafka.watermarks import watermarks
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.partition_bounds import partition_bounds
 
 _ASK_SECS: Final = 20.0
 _POLL_SECS: Final = 0.1
@@ -107,7 +107,7 @@ class TopicLog:
         if place not in self._bounds:
             try:
                 self._bounds[place] = PartitionBounds(
-                    *watermarks(self._consumer, TopicPartition(*place), _ASK_SECS)
+                    *partition_bounds(self._consumer, TopicPartition(*place), _ASK_SECS)
                 )
             except KafkaException as error:
                 raise self._error(place[0], error.args[0]) from None

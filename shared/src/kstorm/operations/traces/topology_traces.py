@@ -12,7 +12,7 @@ from kstorm.operations.traces.diagnosis import Diagnosis
 from kstorm.operations.traces.topic_log import TopicLog
 from kstorm.operations.traces.tracer import Tracer
 from kstorm.operations.trees.facts import MessageId
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm.topology import Topology
 
 

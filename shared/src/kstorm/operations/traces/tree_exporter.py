@@ -250,10 +250,9 @@ def export_forever(
         except BrokerError as error:
             exporter.wait(tries, str(error))
             tries += 1
-            continue
         if time.monotonic() - told >= tell_secs:
             told = time.monotonic()
             if exporter.tally:
                 report(exporter.report())
-        if until - exporter.tail.until < look_secs * 1000:
+        if not tries and until - exporter.tail.until < look_secs * 1000:
             time.sleep(look_secs)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from kstorm.introspection.outline import Outline
 from kstorm.operations.formatting import counted, duration, failure, utc_clock
 from kstorm.operations.trees.facts import MessageId
+from kstorm.operations.trees.joined import TupleLetter, except_for, of_roots
 from kstorm.operations.trees.tree import Tree
 from kstorm.operations.trees.waterfall import WaterfallRow, waterfall_of
 
@@ -19,14 +20,18 @@ _MOST_VALUE: Final = 60
 
 
 def draw(
-    tree: Tree, topology: Outline, values: bool = False, everything: bool = False
+    tree: Tree,
+    topology: Outline,
+    values: bool = False,
+    everything: bool = False,
+    letters: Sequence[TupleLetter] = (),
 ) -> Iterator[str]:
     """Yield the lines of a tree.
 
     `values` shows the tuples' values. `everything` gives each tuple its own row instead of grouping
-    similar ones.
+    similar ones. `letters` are the dead letters of tuples.
     """
-    yield headline(tree, topology)
+    yield headline(tree, topology, letters)
     rows = list(waterfall_of(tree, everything))
     length = max([1, *(row.end or row.start for row in rows), (tree.ended or 0) - tree.begun])
     labels = [_label(row, topology) for row in rows]
@@ -40,14 +45,19 @@ def draw(
         yield f"{_CRITICAL * 2} the critical path: the end of the tree waited for these"
 
 
-def headline(tree: Tree, topology: Outline) -> str:
-    """Return a tree's message, outcome, duration and number of tuples in one line."""
+def headline(tree: Tree, topology: Outline, letters: Sequence[TupleLetter] = ()) -> str:
+    """Return a tree's message, outcome, duration and number of tuples in one line.
+
+    `letters` are the dead letters of tuples.
+    """
+    own = of_roots(letters, [tree.root])
+    without = f", {except_for(own)}" if own else ""
     origin = tree.origin
     about = f"{MessageId(*origin[:3])} attempt {origin.attempt}, " if origin else ""
     took = f" in {duration(tree.ended - tree.begun)}" if tree.ended is not None else ""
     began = f", begun {utc_clock(tree.begun)}" if tree.begun else ""
     return (
-        f"{about}root {tree.root:016x}{began}: {outcome(tree, topology)}{took}, "
+        f"{about}root {tree.root:016x}{began}: {outcome(tree, topology)}{without}{took}, "
         f"{counted(len(tree.tuples), 'tuple')}"
     )
 

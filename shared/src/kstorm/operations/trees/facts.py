@@ -6,7 +6,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from kstorm.introspection.outline import RetryPolicy
-from kstorm.kafka.finished import FinishedRange
+from kstorm.kafka.finished_ranges import FinishedRange
+from kstorm.operations.trees.joined import TupleLetter
 
 
 class MessageId(NamedTuple):
@@ -59,3 +60,5 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
     """Finished ranges that include the message."""
     letters: Sequence[LetterFact] = ()
     """Dead letters of the message, in order."""
+    tuple_letters: Sequence[TupleLetter] = ()
+    """Dead letters of tuples that descend from the message, in order."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from kstorm.core.notes import Note
+from kstorm.core.failure_notes import Note
 from kstorm.operations.trees.facts import MessageFacts
 from kstorm.operations.trees.tree import Tree
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kstorm.core.notes import Note
+from kstorm.core.failure_notes import Note
 from kstorm.core.origins import Origin
 from kstorm.operations.trees.ack_coverage import AckCoverage, coverage_of
 from kstorm.operations.trees.proof import CompletionProof, prove

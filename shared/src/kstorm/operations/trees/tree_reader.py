@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from kstorm.core.notes import Note
+from kstorm.core.failure_notes import Note
 from kstorm.core.origins import Origin, read_origins
 from kstorm.core.wire import AckFrame, CompletionFrame, TupleFrame, decode, unpack_ids, unpack_pairs
 from kstorm.errors import FrameError

@@ -9,15 +9,17 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from kstorm.kafka.above import Run
+from kstorm.kafka.completed_ranges import Run
 from kstorm.operations.formatting import counted, failure, utc_time
 from kstorm.operations.trees.blocking_tuples import BlockingTuple, BlockReason, blocking_tuples
 from kstorm.operations.trees.facts import MessageFacts, MessageId
+from kstorm.operations.trees.joined import except_for
 from kstorm.operations.trees.tree import Tree
 
 
 class VerdictKind(StrEnum):
     DONE = "done"
+    EXCEPT = "done, except for some tuples"
     DEAD = "dead letter"
     SKIPPED = "skipped"
     NOT_READ = "not read yet"
@@ -46,19 +48,27 @@ class Verdict(Struct, frozen=True):
     """Root of the tree that the verdict is about, 16 hex digits."""
     blocked: Sequence[BlockingTuple] = ()
     """Tuples that the tree waits for, most conclusive first."""
+    letters: Sequence[int] = ()
+    """Numbers of the dead letters of tuples that descend from the message."""
 
     @property
     def is_final(self) -> bool:
         """True if the verdict stays, unless an operator replays the message."""
-        return self.kind in (VerdictKind.DONE, VerdictKind.DEAD, VerdictKind.SKIPPED)
+        return self.kind in (
+            VerdictKind.DONE,
+            VerdictKind.EXCEPT,
+            VerdictKind.DEAD,
+            VerdictKind.SKIPPED,
+        )
 
 
 def verdict_on(message: MessageId, attempts: Sequence[Tree], facts: MessageFacts) -> Verdict:
     """Return the verdict on a message from the trees of its attempts, oldest first."""
-    kind, said, blocked = _judge(message, attempts, facts)
+    kind, said, blocked = _with_tuple_letters(_judge(message, attempts, facts), facts)
     telling = _telling_attempt(attempts)
     root = f"{telling.root:016x}" if telling else ""
-    return Verdict(message, kind, said, len(attempts), root, blocked)
+    letters = [letter.number for letter in facts.tuple_letters]
+    return Verdict(message, kind, said, len(attempts), root, blocked, letters)
 
 
 def _telling_attempt(trees: Sequence[Tree]) -> Tree | None:
@@ -105,6 +115,17 @@ def _judge(message: MessageId, attempts: Sequence[Tree], facts: MessageFacts) ->
     if newest.outcome == "failed":
         return _failed(newest, attempts, facts)
     return _open(newest, facts)
+
+
+def _with_tuple_letters(judged: Explanation, facts: MessageFacts) -> Explanation:
+    """Add the dead letters of the message's tuples: without these it is not done."""
+    if not facts.tuple_letters:
+        return judged
+    told = except_for(facts.tuple_letters)
+    if judged.kind is VerdictKind.DONE:
+        rest = judged.said.removeprefix("done").lstrip(": ")
+        return Explanation(VerdictKind.EXCEPT, f"done, {told}{rest and f'; {rest}'}")
+    return Explanation(judged.kind, f"{judged.said}; {told}", judged.blocked)
 
 
 def _finished(message: MessageId, facts: MessageFacts) -> Explanation | None:

@@ -22,8 +22,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
 )
 
 from kstorm.errors import BrokerError, ConfigError, NoBrokerError
-from kstorm.runtime.service.secrets import who
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.secrets import describe_login
+from kstorm.runtime.base.settings import Settings
 
 _TIMEOUT_SECS: Final = 20.0
 _LOOK_SECS: Final = 0.2
@@ -102,7 +102,7 @@ class Admin:
                 if cause.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
                     raise BrokerError(
                         f"Kafka did not return the settings of the topics {', '.join(topics)} "
-                        f"({who(self._settings.client_config)}): {cause.str()}; this needs the "
+                        f"({describe_login(self._settings.client_config)}): {cause.str()}; this needs the "
                         "right DESCRIBE_CONFIGS on each topic"
                     ) from None
             time.sleep(_LOOK_SECS)
@@ -170,14 +170,14 @@ class Admin:
         code, config = refusal.code(), self._settings.client_config
         reason = (code == KafkaError._SSL and _why_not_trusted(config)) or refusal.str()
         return BrokerError(
-            f"Kafka at {config['bootstrap.servers']!r} cannot be used ({who(config)}): {reason}; "
+            f"Kafka at {config['bootstrap.servers']!r} cannot be used ({describe_login(config)}): {reason}; "
             f"{_REMEDIES[code]}"
         )
 
     def _unanswered(self, error: KafkaError) -> NoBrokerError:
         config = self._settings.client_config
         return NoBrokerError(
-            f"no Kafka broker answered at {config['bootstrap.servers']!r} ({who(config)}; "
+            f"no Kafka broker answered at {config['bootstrap.servers']!r} ({describe_login(config)}; "
             f"{self._complaint or error.str()}): is it running, and are KSTORM_BOOTSTRAP_SERVERS "
             "and the security.protocol right?"
         )

@@ -18,22 +18,27 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kstorm.core.engine.effects import Transact
-from kstorm.core.engine.transaction import Answer, Request, Transactions, Writing
-from kstorm.core.outgoing import Outgoing
-from kstorm.core.sizes import MAX_RECORD_BYTES
+from kstorm.core.engine.transaction import Answer, Request, TransactionalWrite, Transactions
+from kstorm.core.outgoing import OutgoingRecord
+from kstorm.core.record_size import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError, FencedError
+from kstorm.runtime.base.metrics import Latency, Sample
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.consumer import TaskConsumer
-from kstorm.runtime.kafka.epoch_records import produce_each, produce_pairs, produce_unheard
-from kstorm.runtime.kafka.in_time import Caller, NotInTimeError
-from kstorm.runtime.kafka.refusals import RecordsRefusedError, Refusals, is_of_a_record, not_allowed
-from kstorm.runtime.kafka.transactions import (
+from kstorm.runtime.kafka.deadlines import DeadlineError, DeadlineExecutor
+from kstorm.runtime.kafka.epoch_records import produce_each, produce_pairs, produce_unreported
+from kstorm.runtime.kafka.refusals import (
+    RecordsRefusedError,
+    Refusals,
+    blames_a_record,
+    explain_missing_right,
+)
+from kstorm.runtime.kafka.transactional_producer import (
     FENCED,
     TRANSACTION_SECS,
     TRIAL_SECS,
-    begin_transactions,
+    init_transactions,
 )
-from kstorm.runtime.service.metrics import Latency, Sample
-from kstorm.runtime.service.settings import Settings
 
 T = TypeVar("T")
 
@@ -74,7 +79,7 @@ class CheckpointWriter:
         input_topic: str,
         group: str,
         consumer: TaskConsumer,
-        count: Callable[[Sequence[Outgoing]], None] = lambda records: None,
+        count: Callable[[Sequence[OutgoingRecord]], None] = lambda records: None,
     ) -> None:
         """`count` is called with the records of each committed transaction."""
         self._settings, self._input_topic, self._consumer, self._count = (
@@ -85,7 +90,7 @@ class CheckpointWriter:
         )
         self._id = f"{group}-{settings.instance}"
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
-        self._offsets_caller = Caller("checkpoint-offsets")
+        self._offsets_caller = DeadlineExecutor("checkpoint-offsets")
         self._lock = asyncio.Lock()
         self._records = self._bytes = 0
         self.transactions = Latency()
@@ -124,7 +129,7 @@ class CheckpointWriter:
         await self._on_thread(partial(self._begin, TRANSACTION_SECS))
 
     def _begin(self, seconds: float) -> None:
-        begin_transactions(self._producer, self._id, seconds, self._settings)
+        init_transactions(self._producer, self._id, seconds, self._settings)
 
     async def write(self, changelog: str, effect: Transact) -> dict[int, int]:
         """Write changes and records, and commit input offsets and positions, all or nothing.
@@ -232,7 +237,7 @@ class CheckpointWriter:
     async def _on_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
-    def _attempt(self, writing: Writing, attempt: "_Attempt") -> dict[int, int]:
+    def _attempt(self, writing: TransactionalWrite, attempt: "_Attempt") -> dict[int, int]:
         """Make requests until everything is committed. Raises if the transaction is rolled back."""
         while (request := writing.next) is not None:
             before = time.monotonic()
@@ -267,7 +272,7 @@ class CheckpointWriter:
                 if self._listens:
                     produce_each(producer, enumerate(attempt.records), attempt.refusals)
                 else:
-                    produce_unheard(producer, attempt.records, attempt.refusals)
+                    produce_unreported(producer, attempt.records, attempt.refusals)
             case Request.FLUSH:
                 self._flush(attempt.refusals)
                 if attempt.refusals:
@@ -288,10 +293,10 @@ class CheckpointWriter:
             and time.monotonic() < attempt.deadline
         ):
             return Answer.NONE
-        if refused := not_allowed(cause):
+        if refused := explain_missing_right(cause):
             self._take_back()
             raise self._failed(refused) from None
-        if is_of_a_record(cause) and not self._listens:
+        if blames_a_record(cause) and not self._listens:
             self._listens = True
             return Answer.TAKEN_BACK
         if request is not Request.ABORT and cause.txn_requires_abort():
@@ -309,7 +314,7 @@ class CheckpointWriter:
         )
         try:
             self._offsets_caller.call(hand_in, _STUCK_SECS)
-        except NotInTimeError:
+        except DeadlineError:
             raise _AbortedError(f"the offsets were not accepted within {_STUCK_SECS:g} s") from None
 
     def _flush(self, refusals: Refusals) -> None:
@@ -327,7 +332,7 @@ class CheckpointWriter:
                     f"{_PATIENCE_SECS:.0f} s"
                 )
 
-    def _refuse(self, records: Sequence[Outgoing], refusals: Refusals) -> None:
+    def _refuse(self, records: Sequence[OutgoingRecord], refusals: Refusals) -> None:
         """Roll back the transaction and raise the error that follows from the refused records."""
         self._listens = True
         self._take_back()
@@ -341,7 +346,7 @@ class CheckpointWriter:
         raise _AbortedError(refusals.reason)
 
     def _tried_alone(
-        self, records: Sequence[Outgoing], suspects: Sequence[int], before: Refusals
+        self, records: Sequence[OutgoingRecord], suspects: Sequence[int], before: Refusals
     ) -> dict[int, str]:
         """Return the records that are refused even as single batches, in a trial transaction.
 
@@ -405,7 +410,7 @@ class _Attempt:
         self,
         changelog: str,
         pairs: Sequence[tuple[int, bytes, bytes | None]],
-        records: Sequence[Outgoing],
+        records: Sequence[OutgoingRecord],
         places: list[TopicPartition],
         metadata: Any,
     ) -> None:

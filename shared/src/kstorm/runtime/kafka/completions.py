@@ -13,14 +13,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kstorm.errors import BrokerError
 from kstorm.kafka.cluster import Partition
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
+from kstorm.runtime.kafka.consumer_calls import ConsumerCallQueue
 from kstorm.runtime.kafka.errors import raise_if_final
-from kstorm.runtime.kafka.fetching import OWN_TOPICS
-from kstorm.runtime.kafka.forgotten import Forgotten
-from kstorm.runtime.kafka.orders import Orders
+from kstorm.runtime.kafka.fetch_limits import OWN_TOPICS
+from kstorm.runtime.kafka.partition_bounds import partition_bounds
 from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
-from kstorm.runtime.kafka.undecodable import Searches, Undecodable
-from kstorm.runtime.kafka.watermarks import watermarks
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.undecodable import UndecodableBatchProbe, UndecodableRange
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class CompletionsReader(threading.Thread):
         topic: str,
         loop: asyncio.AbstractEventLoop,
         deliver: Callable[[list[Message]], None],
-        pass_over: Callable[[int, Undecodable], None],
+        pass_over: Callable[[int, UndecodableRange], None],
         fatal: Callable[[Exception], None],
     ) -> None:
         """`deliver` and `pass_over` are called on the event loop, see `TaskOwner`."""
@@ -47,7 +47,7 @@ class CompletionsReader(threading.Thread):
         self._said = ""
         self._read: set[Partition] = set()
         self._stopping = threading.Event()
-        self._orders = Orders()
+        self._orders = ConsumerCallQueue()
         config = {
             **settings.client_config,
             "client.id": settings.instance,
@@ -61,9 +61,9 @@ class CompletionsReader(threading.Thread):
             "statistics.interval.ms": INTERVAL_MS,
             "stats_cb": self._heard,
         }
-        self._forgotten = Forgotten()
+        self._forgotten = BrokerLossDetector()
         self._consumer = Consumer(config)
-        self._searches = Searches(config)
+        self._searches = UndecodableBatchProbe(config)
 
     async def add(self, partition: int) -> None:
         """Start reading a partition at its current end, which is known when this returns."""
@@ -124,7 +124,7 @@ class CompletionsReader(threading.Thread):
     def _assign(self, partition: int) -> None:
         place = TopicPartition(self._topic, partition)
         try:
-            _low, high = watermarks(self._consumer, place, _CLIENT_TIMEOUT)
+            _low, high = partition_bounds(self._consumer, place, _CLIENT_TIMEOUT)
             self._consumer.incremental_assign([TopicPartition(self._topic, partition, high)])
         except KafkaException as error:
             raise BrokerError(

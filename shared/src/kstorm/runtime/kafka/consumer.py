@@ -27,24 +27,22 @@ from confluent_kafka import (
 
 from kstorm.errors import FencedError, KstormError
 from kstorm.kafka.cluster import Partition
-from kstorm.runtime.kafka.beginnings import committed_offsets
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.pod_scale import is_scaled_away
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
+from kstorm.runtime.kafka.consumer_calls import ConsumerCallQueue
+from kstorm.runtime.kafka.deadlines import DeadlineExecutor
 from kstorm.runtime.kafka.errors import raise_if_final
-from kstorm.runtime.kafka.fetching import OWN_TOPICS
-from kstorm.runtime.kafka.forgotten import Forgotten
-from kstorm.runtime.kafka.in_time import Caller
+from kstorm.runtime.kafka.fetch_limits import OWN_TOPICS
 from kstorm.runtime.kafka.open_transactions import OpenTransactions
-from kstorm.runtime.kafka.orders import Orders
-from kstorm.runtime.kafka.ownerless import Ownerless, asking
-from kstorm.runtime.kafka.releases import member_id
+from kstorm.runtime.kafka.release_check import member_id
+from kstorm.runtime.kafka.start_offsets import committed_offsets
 from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
-from kstorm.runtime.kafka.undecodable import Searches, Undecodable
-from kstorm.runtime.service.log import Logger
-from kstorm.runtime.service.scale import is_scaled_away
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.unassigned_tasks import UnassignedTaskDetector, query_of_unassigned
+from kstorm.runtime.kafka.undecodable import UndecodableBatchProbe, UndecodableRange
 
-_HIGH_RECORDS, _LOW_RECORDS = 400, 100
-_HIGH_BYTES, _LOW_BYTES = 48 << 20, 12 << 20
-# Wait this long for in-flight work to shrink before pausing, because pausing discards prefetched
+# Wait this long for the work in hand to shrink before pausing, because pausing discards prefetched
 # records.
 _PATIENCE_SECONDS = 0.5
 _POLL_RECORDS = 100
@@ -78,13 +76,13 @@ class TaskOwner(Protocol):
         """Process one poll's records."""
         ...
 
-    def pass_over(self, partition: int, batch: Undecodable) -> None:
+    def pass_over(self, partition: int, batch: UndecodableRange) -> None:
         """An undecodable batch was skipped."""
         ...
 
 
 class TaskConsumer(threading.Thread):
-    """Call `start` once, `took` and `finished` for each record, and `stop`, which blocks."""
+    """Call `start` once, and `stop`, which blocks."""
 
     def __init__(
         self,
@@ -98,11 +96,13 @@ class TaskConsumer(threading.Thread):
         loop: asyncio.AbstractEventLoop,
         fatal: Callable[[Exception], None],
         log: Logger,
+        full: Callable[[], bool] = lambda: False,
         reads: bool = True,
         from_committed: bool = False,
     ) -> None:
         """`revoke_secs`: the longest time in which the owner releases tasks.
 
+        `full`: True while the owner wants no more records. Called on the consumer's thread.
         `reads=False`: only take part in task assignment. The records are read elsewhere.
         `from_committed`: a task without a committed offset ends the process.
         """
@@ -118,15 +118,14 @@ class TaskConsumer(threading.Thread):
         self._log, self._reads, self._session_timeout_ms = log, reads, session_timeout_ms
         self._stopping = threading.Event()
         self._leaves = settings.leave_on_stop
-        self._orders = Orders()
+        self._orders = ConsumerCallQueue()
         self.preparing: set[int] = set()
         """Assigned partitions whose tasks are not ready yet."""
         self.joined = False
         """True once this process has taken part in a completed rebalance, with or without tasks."""
         self._waits_until = float("inf")
         self._paused: set[int] = set()
-        self._throttled = False
-        self._in_flight = self._in_flight_bytes = 0
+        self._full, self._throttled = full, False
         self._metadata: Any = None
         self.transactions = OpenTransactions(topic)
         """Open transactions that block this consumer."""
@@ -157,25 +156,17 @@ class TaskConsumer(threading.Thread):
             "stats_cb": self._heard,
         }
         self._consumer = Consumer(config)
-        self._searches = Searches(config)
-        self._forgotten = Forgotten()
-        self._ownerless = Ownerless(asking(settings, group, topic), revoke_secs)
+        self._searches = UndecodableBatchProbe(config)
+        self._forgotten = BrokerLossDetector()
+        self._ownerless = UnassignedTaskDetector(
+            query_of_unassigned(settings, group, topic), revoke_secs
+        )
 
     # Called on the event loop.
 
-    def took(self, records: int, size: int) -> None:
-        """Add `records` and `size` to the in-flight totals."""
-        self._in_flight += records
-        self._in_flight_bytes += size
-
-    def finished(self, records: int, size: int) -> None:
-        """Subtract finished or skipped records from the in-flight totals."""
-        self._in_flight -= records
-        self._in_flight_bytes -= size
-
     @property
     def throttled(self) -> bool:
-        """True while reading is paused because too much is in flight."""
+        """True while reading is paused because too much is in hand."""
         return self._throttled
 
     @property
@@ -270,7 +261,7 @@ class TaskConsumer(threading.Thread):
         If no broker responds, librdkafka's `close` may never return after that. It is then
         abandoned, because the group no longer needs its last request.
         """
-        caller = Caller("close")
+        caller = DeadlineExecutor("close")
         closing = caller.begin(self._consumer.close)
         caller.close()
         patience = time.monotonic() + _CLOSE_SECONDS
@@ -344,15 +335,13 @@ class TaskConsumer(threading.Thread):
         return False
 
     def _regulate(self) -> None:
-        """Pause partitions that are not ready, or all if too much is in flight. Tasks are kept."""
-        if not self._throttled and self._overloaded(_HIGH_RECORDS, _HIGH_BYTES):
+        """Pause partitions that are not ready, or all if the owner is full. Tasks are kept."""
+        if not self._throttled:
             patience = time.monotonic() + _PATIENCE_SECONDS
-            while self._overloaded(_LOW_RECORDS, _LOW_BYTES) and time.monotonic() < patience:
+            while self._full() and time.monotonic() < patience:
                 self._orders.serve()
                 time.sleep(0.005)
-            self._throttled = self._overloaded(_LOW_RECORDS, _LOW_BYTES)
-        elif self._throttled:
-            self._throttled = self._overloaded(_LOW_RECORDS, _LOW_BYTES)
+        self._throttled = self._full()
         wanted = (
             set(self.assignment)
             if self._throttled or not self._reads
@@ -363,9 +352,6 @@ class TaskConsumer(threading.Thread):
         if resume := (self._paused - wanted) & self.assignment:
             self._consumer.resume(self._places(resume))
         self._paused = wanted
-
-    def _overloaded(self, records: int, size: int) -> bool:
-        return self._in_flight > records or self._in_flight_bytes > size
 
     def _heard(self, told: str) -> None:
         statistics, read = read_statistics(told), self.assignment - self._paused

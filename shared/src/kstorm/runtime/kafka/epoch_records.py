@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from confluent_kafka import KafkaException, Producer
 
-from kstorm.core.outgoing import BY_KEY, EpochRecords, Outgoing, Part, SinkRecords
+from kstorm.core.outgoing import BY_KEY, EpochRecords, OutgoingRecord, Part, SinkRecords
 from kstorm.runtime.kafka.producer import Report, produce_when_room
 from kstorm.runtime.kafka.refusals import Refusals
 
@@ -32,7 +32,7 @@ def produce_pairs(
 
 def produce_each(
     producer: Producer,
-    records: Iterable[tuple[int, Outgoing]],
+    records: Iterable[tuple[int, OutgoingRecord]],
     refusals: Refusals,
     *,
     listens: bool = True,
@@ -63,7 +63,9 @@ def produce_each(
             refusals.add_unwritable(number, error)
 
 
-def produce_unheard(producer: Producer, records: Sequence[Outgoing], refusals: Refusals) -> None:
+def produce_unreported(
+    producer: Producer, records: Sequence[OutgoingRecord], refusals: Refusals
+) -> None:
     """Produce the records of an epoch. `refusals` gets only immediate refusals."""
     parts = records.parts if isinstance(records, EpochRecords) else records
     number = 0

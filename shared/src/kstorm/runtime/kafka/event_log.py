@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from kstorm.errors import FrameError
 from kstorm.events import Event, decode_event, encode_event
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.one_partition import read_topic, write_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import read_topic, write_topic
 from kstorm.topology.names import NamesOf
 
 

@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined] # its stubs hide some
 
 from kstorm.errors import KstormError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import Settings
 
 _ANSWER_SECS: Final = 5.0
 _PATIENCE_SECS: Final = 50.0
@@ -40,7 +40,7 @@ TRANSACTIONS: Final = InternalTopic(
 OFFSETS: Final = InternalTopic("__consumer_offsets", "offsets.topic.replication.factor", _MIN_ISR)
 
 
-def why_give_up(topic: InternalTopic, settings: Settings, since: float) -> str:
+def permanent_problem(topic: InternalTopic, settings: Settings, since: float) -> str:
     """Return the problem and its remedy once further waiting is useless, or "".
 
     `since` is the time of the first request. Brokers that restart get time to finish. Blocks for
@@ -49,23 +49,23 @@ def why_give_up(topic: InternalTopic, settings: Settings, since: float) -> str:
     waited = time.monotonic() - since
     if waited < _STARTING_SECS:
         return ""
-    found = _trouble(topic, settings)
+    found = _problem(topic, settings)
     return found.reason if found.lasting or waited > _PATIENCE_SECS else ""
 
 
-class _Trouble(NamedTuple):
+class _Problem(NamedTuple):
     reason: str
     lasting: bool
     """True if the topic cannot be created, so a broker that returns does not help."""
 
 
-def _trouble(topic: InternalTopic, settings: Settings) -> _Trouble:
+def _problem(topic: InternalTopic, settings: Settings) -> _Problem:
     """Find the problem, as far as this user's rights permit."""
     try:
         admin = Admin(settings)
         brokers = set(admin.client.list_topics(timeout=_ANSWER_SECS).brokers)
     except (KafkaException, KstormError):
-        return _Trouble("no broker responds", lasting=False)
+        return _Problem("no broker responds", lasting=False)
     partitions = _partitions(topic.name, admin)
     if partitions is None:
         return _missing(
@@ -77,14 +77,14 @@ def _trouble(topic: InternalTopic, settings: Settings) -> _Trouble:
             {node.id for node in nodes} for nodes in (partition.replicas, partition.isr)
         )
         if partition.leader is None or partition.leader.id not in brokers or len(in_sync) < needed:
-            return _Trouble(
+            return _Problem(
                 f"its topic {topic.name!r} has {len(in_sync)} of {len(replicas)} replicas in sync "
                 f"in partition {partition.id}"
                 + (f", but needs {needed} ({topic.min_isr})" if needed else "")
                 + f": {remedy(replicas, in_sync, brokers)}",
                 lasting=False,
             )
-    return _Trouble(
+    return _Problem(
         f"look into the brokers' logs for its topic {topic.name!r}: {topic.replication} must not "
         f"exceed the number of brokers ({len(brokers)}), and {topic.min_isr} must not exceed the "
         "replicas in sync",
@@ -104,15 +104,15 @@ def remedy(replicas: set[int], in_sync: set[int], brokers: set[int]) -> str:
     return f"lower its {_MIN_ISR}"
 
 
-def _missing(topic: InternalTopic, brokers: int, found: Mapping[str, str]) -> _Trouble:
+def _missing(topic: InternalTopic, brokers: int, found: Mapping[str, str]) -> _Problem:
     wanted = int(found.get(topic.replication) or 0)
     if wanted <= brokers:
-        return _Trouble(
+        return _Problem(
             f"its topic {topic.name!r} does not exist: look into the brokers' logs for the "
             f"reason; {topic.replication} must not exceed the number of brokers ({brokers})",
             lasting=False,
         )
-    return _Trouble(
+    return _Problem(
         f"the brokers have {topic.replication}={wanted}, but there "
         f"{'is only 1' if brokers == 1 else f'are only {brokers}'}, so its topic {topic.name!r} "
         f"cannot be created: start {wanted - brokers} more, or set it to {brokers} and restart "

@@ -7,8 +7,8 @@ from typing import Final
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # its stubs hide it
 
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import Settings
 
 _ANSWER_SECS: Final = 5.0
 
@@ -16,7 +16,7 @@ Lags = Mapping[str, Mapping[int, int]]
 """By component and partition, the number of records that the task is behind."""
 
 
-class Lag:
+class LagReader:
     """Queries the lags from one Kafka."""
 
     def __init__(self, settings: Settings) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final
 
-from kstorm.runtime.kafka.statistics import Statistics
+from kstorm.runtime.kafka.statistics import ClientStatistics
 
 _LONG_SECS: Final = 5.0  # all of kstorm's transactions are shorter
 
@@ -26,7 +26,7 @@ class OpenTransactions:
         # By partition: its last stable offset, and when this was first seen.
         self._since: dict[int, tuple[int, float]] = {}
 
-    def heard(self, statistics: Statistics, read: Collection[int]) -> None:
+    def heard(self, statistics: ClientStatistics, read: Collection[int]) -> None:
         """Evaluate librdkafka's statistics. `read`: the partitions that are being fetched."""
         since, now = self._since, self._now()
         found: dict[int, tuple[int, float]] = {}

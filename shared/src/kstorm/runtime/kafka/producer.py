@@ -7,11 +7,11 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kstorm.core.engine.units import Unit
-from kstorm.core.outgoing import Outgoing
-from kstorm.core.sizes import MAX_RECORD_BYTES
+from kstorm.core.outgoing import OutgoingRecord
+from kstorm.core.record_size import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError
-from kstorm.runtime.kafka.forgotten import Forgotten
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
 
 _FULL_SECONDS = 0.05
 
@@ -63,7 +63,7 @@ class UnitProducer:
         self.waited = 0.0
         """Seconds during which its queue was full."""
         self._topic = ""
-        self._forgotten = Forgotten()
+        self._forgotten = BrokerLossDetector()
         self.client = Producer(
             {
                 **self._forgotten.properties,
@@ -80,7 +80,7 @@ class UnitProducer:
             }
         )
 
-    def send(self, unit: Unit, sends: Iterable[Outgoing]) -> None:
+    def send(self, unit: Unit, sends: Iterable[OutgoingRecord]) -> None:
         """Send frames on behalf of a unit, which has already counted them."""
         report = self._reporter(unit)
         for out in sends:
@@ -94,7 +94,7 @@ class UnitProducer:
             except KafkaException as error:
                 self._fail(error.args[0], out.topic)
 
-    def count(self, records: Iterable[Outgoing]) -> None:
+    def count(self, records: Iterable[OutgoingRecord]) -> None:
         """Count the frames of another producer's transaction. Records of sinks are not frames."""
         frames = [record.value for record in records if not record.task]
         self.records += len(frames)

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, Message
 
-from kstorm.core.outgoing import Outgoing
-from kstorm.core.sizes import record_bytes
+from kstorm.core.outgoing import OutgoingRecord
+from kstorm.core.record_size import record_bytes
 from kstorm.runtime.kafka.producer import Report
 
 TOO_LARGE: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
@@ -56,7 +56,7 @@ class _Refusal(NamedTuple):
 class Refusals:
     """Rejected records of one attempt to write `records` and the changes of `changelog`."""
 
-    def __init__(self, records: Sequence[Outgoing], changelog: str = "") -> None:
+    def __init__(self, records: Sequence[OutgoingRecord], changelog: str = "") -> None:
         self._records, self._changelog = records, changelog
         # Records of sinks by index.
         self._for_good: dict[int, _Refusal] = {}
@@ -72,7 +72,7 @@ class Refusals:
         """The reason for another attempt."""
         if self._first is None:
             return f"Kafka refused {len(self._for_good)} records"
-        return explained(*self._first)
+        return explain_refusal(*self._first)
 
     def listen(self, number: int) -> Report:
         """Return a delivery report callback for a record."""
@@ -111,7 +111,7 @@ class Refusals:
         if self._first is None or self._first[1].code() in _PURGED:
             self._first = (topic, error)
         if error.code() in (*FOR_GOOD, *_NOT_ALLOWED):
-            self.must_end = self.must_end or explained(topic, error)
+            self.must_end = self.must_end or explain_refusal(topic, error)
 
     @property
     def refused_bytes(self) -> int:
@@ -177,7 +177,7 @@ class Refusals:
         return [number]
 
 
-def explained(topic: str, error: KafkaError) -> str:
+def explain_refusal(topic: str, error: KafkaError) -> str:
     """Describe a rejection that an operator can fix, with the remedy."""
     code = error.code()
     if code in _NOT_ALLOWED:
@@ -199,12 +199,12 @@ def explained(topic: str, error: KafkaError) -> str:
     return f"the topic {topic!r} did not accept a record: {error.str()}; {remedy}"
 
 
-def is_of_a_record(error: KafkaError) -> bool:
+def blames_a_record(error: KafkaError) -> bool:
     """Return True if a record failed a transaction without being named, so all must be reported."""
     return error.code() in (*FOR_GOOD, KafkaError._INCONSISTENT)
 
 
-def not_allowed(error: KafkaError) -> str:
+def explain_missing_right(error: KafkaError) -> str:
     """Describe the missing right of a failed transaction, whose text names the topic, or ""."""
     return (
         f"{error.str()}; allow this user WRITE on that topic"

@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, KafkaException
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.hosts import ZkHosts, bootstrap_servers
+from kstorm.runtime.base.log import CLIENT_LOG
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.source import consumer_properties
-from kstorm.runtime.service.log import CLIENT_LOG
-from kstorm.runtime.service.settings import Settings
 
 _ANSWER_SECS: Final = 20.0
 

@@ -1,29 +1,31 @@
 """The `RecordWriter` of `KafkaBolt`, and of a `KafkaSpout`'s finished ranges.
 
 Delivery reports are most of the cost of writing a small record. So librdkafka reports only
-failures, and success is detected differently. librdkafka holds a reference to a record's report
-until the record is delivered or has failed. When a report has no references left, all its records
-are done. CPython calls `__del__` at that moment, in `poll`, on the event loop.
+failures, and the writer keeps books instead: what it wrote, and what `Producer.__len__` counts as
+outstanding. librdkafka holds a reference to a record's report until the record is delivered or has
+failed. So a report without any reference has no outstanding record, and the writer calls
+its callback after the next poll. If nothing at all is outstanding, every report has ended, whatever may still
+refer to it. So a stray reference, as of a traceback, can delay an ack and never prevent it.
 
-So acks depend on reference counting. Code here must not keep a report, or an error whose traceback
-refers to one. Counting explicit reports instead was measured with librdkafka's mock broker, in five
-rounds of 400,000 small records. It took 0.72 to 0.92 µs per record on the event loop's thread
-instead of 0.50 to 0.71. This is 7 % of the total cost of a sentence of ten words. Setting
-`delivery.report.only.error` to false, as a bolt with a producer callback does, enables explicit
-reports at that cost.
+Counting reports instead was measured with librdkafka's mock broker, in five rounds of 400,000 small
+records. It took 0.72 to 0.92 µs per record on the event loop's thread instead of 0.50 to 0.71. This
+is 7 % of the total cost of a sentence of ten words. Setting `delivery.report.only.error` to false,
+as a bolt with a producer callback does, enables explicit reports at that cost.
 """
 
 import asyncio
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+from weakref import ref
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka.ports import Headers, OnBatchDelivery, OnDelivery, RecordColumn
-from kstorm.runtime.kafka.forgotten import Forgotten
+from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
 from kstorm.runtime.kafka.producer import produce_when_room
 from kstorm.runtime.kafka.statistics import SELDOM_MS
 
@@ -72,7 +74,7 @@ class KafkaWriter:
         own = dict(properties or {})
         # Keeps the order when a request is retried.
         ordered = {} if own.keys() & _ACKS else {"enable.idempotence": True}
-        self._forgotten = Forgotten()
+        self._forgotten = BrokerLossDetector()
         config = {**client_config, **ordered, **_DEFAULTS, **self._forgotten.properties, **own}
         self._fatal, self._where, self._topic = fatal, config.get("bootstrap.servers", ""), ""
         self._reports_all = config["delivery.report.only.error"] is False
@@ -86,6 +88,9 @@ class KafkaWriter:
             ) from None
         self._loop = asyncio.get_running_loop()
         self._polling = False
+        self._books: deque[_Entry] = deque()  # oldest first
+        self._booked = 0  # records in the books
+        self._ended: deque[_Entry] = deque()  # their `on_done` was not called yet
         self._look_later()
 
     def write(
@@ -100,12 +105,11 @@ class KafkaWriter:
         if self._reports_all:
             self._produce(topic, key, value, on_delivery, headers)
             return
-        report = _Report(lambda errors: on_delivery(errors[0] if errors else None, None))
-        try:
-            self._produce(topic, key, value, report, headers)
-        except BrokerError:
-            report.forget()
-            raise
+        report = _Report()
+        self._produce(topic, key, value, report, headers)
+        # As `_book`, without its call.
+        self._books.append((ref(report), report.errors, 1, on_delivery, True))
+        self._booked += 1
 
     def _produce(
         self,
@@ -146,7 +150,7 @@ class KafkaWriter:
             self._write_with_headers(topic, keys, values, on_done, headers)
             return
         self._topic = topic
-        report = _Report(on_done)
+        report = _Report()
         produce = self._producer.produce
         for key, value in zip(keys, values, strict=True):
             try:
@@ -160,6 +164,7 @@ class KafkaWriter:
                 # Pass only the text: the error refers to this frame, which refers to the report and
                 # would keep it alive.
                 report(self._reason(error), None)
+        self._book(report, len(values), on_done)
         self._poll_soon()
 
     def _write_with_headers(
@@ -172,13 +177,42 @@ class KafkaWriter:
     ) -> None:
         """Separate from `write_batch`, so that records without headers avoid the check."""
         self._topic = topic
-        report = _Report(on_done)
+        report = _Report()
         for key, value, own in zip(keys, values, headers, strict=True):
             try:
                 produce_when_room(self._producer, topic, value, key, -1, report, own)
             except (KafkaException, ValueError) as error:  # as in `write_batch`
                 report(self._reason(error), None)
+        self._book(report, len(values), on_done)
         self._poll_soon()
+
+    def _book(self, report: "_Report", records: int, on_done: OnBatchDelivery) -> None:
+        """Enter what was written, after it was."""
+        self._books.append((ref(report), report.errors, records, on_done, False))
+        self._booked += records
+
+    def _settle(self) -> None:
+        """Find the reports without outstanding records, and call their callbacks."""
+        outstanding = len(self._producer)
+        ended = self._booked - outstanding
+        if ended > 0 or not outstanding:
+            open_ones = []
+            while self._books and (ended > 0 or not outstanding):
+                entry = self._books.popleft()
+                if outstanding and entry[0]() is not None:
+                    open_ones.append(entry)
+                    continue
+                ended -= entry[2]
+                self._booked -= entry[2]
+                self._ended.append(entry)
+            self._books.extendleft(reversed(open_ones))
+        # If a callback raises, the next call continues with the others.
+        while self._ended:
+            _, errors, _, done, single = self._ended.popleft()
+            if single:
+                done(errors[0] if errors else None, None)
+            else:
+                done(errors)
 
     def _reason(self, error: Exception) -> str:
         """Return why a record was rejected immediately."""
@@ -211,7 +245,7 @@ class KafkaWriter:
         """Wait up to 5 s for records in flight."""
         self._looking.cancel()
         deadline = self._loop.time() + _CLOSE_SECS
-        while len(self._producer) and self._loop.time() < deadline:
+        while (len(self._producer) or self._books) and self._loop.time() < deadline:
             self._serve()
             await asyncio.sleep(_POLL_SECS)
 
@@ -224,7 +258,7 @@ class KafkaWriter:
         try:
             self._serve()
         finally:  # if a report raised, the others must not wait forever
-            self._polling = len(self._producer) > 0
+            self._polling = bool(len(self._producer) or self._books or self._ended)
             if self._polling:
                 self._loop.call_later(_POLL_SECS, self._poll)
 
@@ -248,26 +282,23 @@ class KafkaWriter:
             self._producer.poll(seconds)
         except KafkaException as error:
             self._fail(error.args[0])
+        self._settle()
 
 
 class _Report:
-    """Referenced by librdkafka until all its records are done. Then `on_done` gets the errors."""
+    """Referenced by librdkafka until all its records are done."""
 
-    __slots__ = ("_errors", "_on_done")
+    __slots__ = ("__weakref__", "errors")
 
-    def __init__(self, on_done: Callable[[Sequence[object]], None]) -> None:
-        self._on_done: Callable[[Sequence[object]], None] | None = on_done
-        self._errors: list[object] = []
+    def __init__(self) -> None:
+        self.errors: list[object] = []
 
     def __call__(self, error: object | None, record: object) -> None:
         """Record a failure, or ignore a success if the producer reports all records."""
         if error is not None:
-            self._errors.append(error)
+            self.errors.append(error)
 
-    def forget(self) -> None:
-        """Discard the report: no record was queued, and the caller knows."""
-        self._on_done = None
 
-    def __del__(self) -> None:
-        if self._on_done is not None:
-            self._on_done(self._errors)
+_Entry = tuple["ref[_Report]", list[object], int, Callable[..., None], bool]
+"""Records that are reported together: their report, its errors, how many they are, the callback, and
+whether it is an `OnDelivery`. A plain tuple, because there may be one per record."""

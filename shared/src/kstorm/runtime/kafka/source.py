@@ -28,6 +28,9 @@ from kstorm.kafka.hosts import (
     bootstrap_servers,
 )
 from kstorm.kafka.ports import Broker, Partition, SourceFault, SourceMessage
+from kstorm.runtime.base.log import CLIENT_LOG
+from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
+from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
 from kstorm.runtime.kafka.brokers import (
     LOOK_UP_SECS,
     BrokersReader,
@@ -35,11 +38,8 @@ from kstorm.runtime.kafka.brokers import (
     NoTopicError,
     StaticBrokersReader,
 )
-from kstorm.runtime.kafka.forgotten import Forgotten
 from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
-from kstorm.runtime.kafka.undecodable import Searches
-from kstorm.runtime.service.log import CLIENT_LOG
-from kstorm.runtime.zookeeper.tls import ZooKeeperTls
+from kstorm.runtime.kafka.undecodable import UndecodableBatchProbe
 
 log = logging.getLogger(__name__)
 
@@ -76,13 +76,14 @@ class KafkaSource:
         self._faults: list[SourceFault] = []
         # Time of the last report, by fault.
         self._told: dict[str, float] = {}
-        self._searches = Searches(self._properties)
-        self._forgotten = Forgotten()
+        self._searches = UndecodableBatchProbe(self._properties)
+        self._forgotten = BrokerLossDetector()
         self._client: Consumer | None = None
         self._reader = self._open_reader()
         # The offset from which each partition is read.
         self._assigned: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
+        self._ends: dict[Partition, int] = {}
         self._known: dict[str, Mapping[Partition, Broker]] = {}
         self._refreshes: dict[str, Future[Mapping[Partition, Broker]]] = {}
         self._offsets: dict[tuple[Partition, int], Future[int]] = {}
@@ -131,6 +132,7 @@ class KafkaSource:
         for asked in [asked for asked in self._offsets if asked[0] == partition]:
             del self._offsets[asked]
         self._searches.forget(partition)
+        self._ends.pop(partition, None)
         self._faults = [
             fault
             for fault in self._faults
@@ -174,6 +176,10 @@ class KafkaSource:
             )
         faults, self._faults = self._faults, []
         return faults
+
+    def ends_reached(self) -> Mapping[Partition, int]:
+        ends, self._ends = self._ends, {}
+        return ends
 
     def end_offset(self, partition: Partition) -> int | None:
         _, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
@@ -221,7 +227,7 @@ class KafkaSource:
         return self._brokers_reader()
 
     def _open_client(self) -> None:
-        self._forgotten = Forgotten()
+        self._forgotten = BrokerLossDetector()
         config = {
             **self._properties,
             "error_cb": self._failed,
@@ -342,11 +348,16 @@ class KafkaSource:
 
     def _note(self, message: Message) -> None:
         """Handle an error at a position of the stream."""
-        error = message.error()
+        error, end = message.error(), message.offset()
         topic, number = message.topic(), message.partition()
         partition = (
             None if topic is None or number is None or number < 0 else Partition(topic, number)
         )
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:
+            # It comes after the last message, and its offset is after markers and aborted records.
+            if partition in self._assigned and end is not None and end >= 0:
+                self._ends[partition] = end
+            return
         if error is None or (partition in self._assigned and self._searches.begin(message)):
             return
         if partition is not None and error.code() in _OUT_OF_RANGE:
@@ -361,7 +372,7 @@ class KafkaSource:
                 SourceFault(f"reading {topic!r} from {self._brokers}: {error.str()}", partition)
             )
 
-    def _heard(self, of_client: Forgotten, told: str) -> None:
+    def _heard(self, of_client: BrokerLossDetector, told: str) -> None:
         if of_client is not self._forgotten:
             return  # this client is being closed and has been replaced
         statistics = read_statistics(told)

@@ -11,7 +11,7 @@ SELDOM_MS: Final = 5000
 """Interval for a client whose statistics are only used to detect lost brokers."""
 
 
-class PartitionSeen(Struct):
+class PartitionStatistics(Struct):
     """A partition that is read. -1 stands for unknown values."""
 
     next_offset: int = -1
@@ -24,33 +24,33 @@ class PartitionSeen(Struct):
     """Number of records that were fetched but not returned."""
 
 
-class TopicSeen(Struct):
-    partitions: dict[str, PartitionSeen] = {}
+class TopicStatistics(Struct):
+    partitions: dict[str, PartitionStatistics] = {}
 
 
-class Requests(Struct):
+class RequestCounts(Struct):
     """Number of requests sent, by kind."""
 
     fetches: int = msgspec.field(default=0, name="Fetch")
 
 
-class BrokerSeen(Struct):
+class BrokerStatistics(Struct):
     """A broker or a placeholder for one."""
 
     source: str = ""
     """Origin of the entry: `configured`, `learned`, `logical` and others."""
-    req: Requests = msgspec.field(default_factory=Requests)
+    req: RequestCounts = msgspec.field(default_factory=RequestCounts)
 
 
-class Statistics(Struct):
+class ClientStatistics(Struct):
     """Statistics of one client at one moment."""
 
-    topics: dict[str, TopicSeen] = {}
-    brokers: dict[str, BrokerSeen] = {}
+    topics: dict[str, TopicStatistics] = {}
+    brokers: dict[str, BrokerStatistics] = {}
 
-    def partition(self, topic: str, number: int) -> PartitionSeen | None:
-        return self.topics.get(topic, TopicSeen()).partitions.get(str(number))
+    def partition(self, topic: str, number: int) -> PartitionStatistics | None:
+        return self.topics.get(topic, TopicStatistics()).partitions.get(str(number))
 
 
-read_statistics = msgspec.json.Decoder(Statistics).decode
+read_statistics = msgspec.json.Decoder(ClientStatistics).decode
 """Decodes the argument of a `stats_cb`."""

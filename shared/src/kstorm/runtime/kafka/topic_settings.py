@@ -6,7 +6,7 @@ Settings that a guarantee depends on are set explicitly, regardless of the broke
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kstorm.core.sizes import MAX_RECORD_BYTES
+from kstorm.core.record_size import MAX_RECORD_BYTES
 from kstorm.topology import Topology
 
 DAY_MS: Final = 24 * 3600 * 1000
@@ -35,7 +35,7 @@ class TopicPlan(NamedTuple):
     settings: Mapping[str, str]
 
 
-def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
+def topic_plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
     """Return the plan of every topic that the topology owns, by name."""
     hours = topology.config.topology_trace_retention_hours
     frames = _frames(

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.cimpl import NewTopic
 
-from kstorm.core.sizes import MAX_RECORD_BYTES
+from kstorm.core.record_size import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError, TopicError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.beginnings import commit_beginnings
-from kstorm.runtime.kafka.topic_settings import plans
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.start_offsets import commit_start_offsets
+from kstorm.runtime.kafka.topic_settings import topic_plans
 from kstorm.topology import Topology
 
 _TIMEOUT = 20.0
@@ -39,7 +39,7 @@ def ensure_topics(topology: Topology, settings: Settings) -> EnsuredTopics:
     """
     admin = Admin(settings)
     existing = admin.partition_counts()
-    wanted = plans(topology, settings.replication_factor)
+    wanted = topic_plans(topology, settings.replication_factor)
     missing = [
         NewTopic(name, plan.partitions, settings.replication_factor, config=dict(plan.settings))
         for name, plan in wanted.items()
@@ -56,7 +56,7 @@ def ensure_topics(topology: Topology, settings: Settings) -> EnsuredTopics:
     _check_changelogs(
         topology, admin, [name for name in topology.changelogs() if name not in created]
     )
-    commit_beginnings(topology, settings)
+    commit_start_offsets(topology, settings)
     return EnsuredTopics(created, found.keys())
 
 

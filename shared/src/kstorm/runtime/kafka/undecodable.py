@@ -19,8 +19,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kstorm.errors import BrokerError
 from kstorm.kafka.cluster import Partition
-from kstorm.runtime.kafka.silence import Silences
-from kstorm.runtime.kafka.statistics import Statistics, read_statistics
+from kstorm.runtime.kafka.statistics import ClientStatistics, read_statistics
+from kstorm.runtime.kafka.stuck_fetch import StuckFetchDetector
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _NOT_THE_PROBES: Final = (
 _SILENT: Final = "librdkafka fetches it repeatedly, but returns neither a record nor an error"
 
 
-class Undecodable(NamedTuple):
+class UndecodableRange(NamedTuple):
     """A batch in which no record can be decoded."""
 
     first: int
@@ -49,7 +49,7 @@ class Undecodable(NamedTuple):
     reason: str
 
 
-class _Fault(NamedTuple):
+class _FetchFault(NamedTuple):
     """Result of fetching such a batch."""
 
     reason: str
@@ -57,7 +57,7 @@ class _Fault(NamedTuple):
     """The batch's first offset, or None if it is not reported."""
 
 
-class Searches:
+class UndecodableBatchProbe:
     """Examines undecodable offsets of one reader on a separate thread.
 
     All methods are called on the reader's thread. `properties` are the reader's. After a result,
@@ -68,9 +68,9 @@ class Searches:
         self._properties = properties
         self._closing = threading.Event()
         self._pool: ThreadPoolExecutor | None = None
-        self._running: dict[Partition, Future[Undecodable | None]] = {}
+        self._running: dict[Partition, Future[UndecodableRange | None]] = {}
         self._passed: dict[Partition, int] = {}
-        self._silences = Silences()
+        self._silences = StuckFetchDetector()
 
     def begin(self, message: Message) -> bool:
         """Examine a message that reports an undecodable batch. Returns False for other messages."""
@@ -86,7 +86,7 @@ class Searches:
         self._suspect(Partition(str(message.topic()), number), offset, error.str())
         return True
 
-    def heard(self, statistics: Statistics, read: Collection[Partition]) -> None:
+    def heard(self, statistics: ClientStatistics, read: Collection[Partition]) -> None:
         """Examine stuck partitions among those being fetched, by the reader's statistics."""
         for place, offset in self._silences.heard(statistics, read):
             self._suspect(place, offset, _SILENT)
@@ -97,7 +97,7 @@ class Searches:
             self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="undecodable")
             self._running[place] = self._pool.submit(self._look, place, offset)
 
-    def ended(self) -> Iterator[tuple[Partition, Undecodable]]:
+    def ended(self) -> Iterator[tuple[Partition, UndecodableRange]]:
         """Yield the results since the last call. Temporary errors produce none."""
         for place in [place for place, running in self._running.items() if running.done()]:
             try:
@@ -120,18 +120,18 @@ class Searches:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def _look(self, place: Partition, offset: int) -> Undecodable | None:
-        return look(self._properties, place, offset, self._closing)
+    def _look(self, place: Partition, offset: int) -> UndecodableRange | None:
+        return probe_batch(self._properties, place, offset, self._closing)
 
 
-def look(
+def probe_batch(
     properties: Mapping[str, Any], place: Partition, offset: int, closing: threading.Event
-) -> Undecodable | None:
+) -> UndecodableRange | None:
     """Return the undecodable batch at an offset, or None if it can be decoded now.
 
     Blocks. Raises `BrokerError`.
     """
-    probe = _Probe(properties, place, closing)
+    probe = _OffsetProbe(properties, place, closing)
     try:
         low, high = probe.bounds()
         first, reason = max(offset, low), ""
@@ -142,19 +142,19 @@ def look(
             if fault is None or fault.first not in (offset, None):
                 return None
             reason, begins = fault
-        end = end_of(lambda at: _begins(probe.fault_at(at)) == (begins,), first, high)
+        end = batch_end(lambda at: _begins(probe.fault_at(at)) == (begins,), first, high)
     finally:
         probe.close()
-    return Undecodable(
+    return UndecodableRange(
         first, end, f"the batch of offsets {first} to {end - 1} cannot be decoded: {reason}"
     )
 
 
-def _begins(fault: _Fault | None) -> tuple[int | None, ...]:
+def _begins(fault: _FetchFault | None) -> tuple[int | None, ...]:
     return () if fault is None else (fault.first,)
 
 
-def end_of(is_in: Callable[[int], bool], first: int, high: int) -> int:
+def batch_end(is_in: Callable[[int], bool], first: int, high: int) -> int:
     """Return the lowest offset above `first` that is not in a batch. `high` is never in one."""
     last, step = first, 1
     while first + step < high and is_in(first + step):
@@ -169,14 +169,14 @@ def end_of(is_in: Callable[[int], bool], first: int, high: int) -> int:
     return max(end, first + 1)
 
 
-class _Probe:
+class _OffsetProbe:
     """Fetches from single offsets like the reader, and returns the first result."""
 
     def __init__(
         self, properties: Mapping[str, Any], place: Partition, closing: threading.Event
     ) -> None:
         self._place, self._closing = place, closing
-        self._silences, self._silent = Silences(), False
+        self._silences, self._silent = StuckFetchDetector(), False
         own = {name: value for name, value in properties.items() if name not in _NOT_THE_PROBES}
         self._brokers = own.get("bootstrap.servers")
         self._consumer = Consumer(
@@ -202,22 +202,22 @@ class _Probe:
             raise self._failed(error.args[0].str()) from None
         return low, high
 
-    def fault_at(self, offset: int) -> _Fault | None:
+    def fault_at(self, offset: int) -> _FetchFault | None:
         """Return the fault if the first batch from an offset on is undecodable."""
         try:
             self._consumer.assign([TopicPartition(*self._place, offset)])
-            self._silences, self._silent = Silences(), False
+            self._silences, self._silent = StuckFetchDetector(), False
             deadline = time.monotonic() + _PATIENCE_SECS
             while time.monotonic() < deadline and not self._closing.is_set():
                 message = self._consumer.poll(_POLL_SECS)
                 error = None if message is None else message.error()
                 if message is None:
                     if self._silent:
-                        return _Fault(_SILENT, None)
+                        return _FetchFault(_SILENT, None)
                 elif error is None or error.code() == KafkaError._PARTITION_EOF:
                     return None
                 elif error.code() in _CODES:
-                    return _Fault(error.str(), message.offset())
+                    return _FetchFault(error.str(), message.offset())
                 elif error.code() in _GONE:
                     raise self._failed(error.str())
         except KafkaException as error:

@@ -36,7 +36,9 @@ class KestrelReader:
         """Set while the connections have to open messages or to stop."""
         self.closing = False
         self._hosts = [_Host(address, config) for address in hosts]
-        self._loops = [_Connection(self, host) for host in self._hosts for _ in range(open_reads)]
+        self._loops = [
+            _KestrelConnection(self, host) for host in self._hosts for _ in range(open_reads)
+        ]
         self._running: set[asyncio.Task[None]] = set()
         self._messages: deque[QueueMessage] = deque()
         self._verdicts: dict[QueueMessageId, asyncio.Future[bool]] = {}
@@ -146,7 +148,7 @@ class _Refused(Exception):  # noqa: N818
     """The server gave an unexpected answer."""
 
 
-class _Connection:
+class _KestrelConnection:
     """Connects to a host, again and again, and opens messages one by one."""
 
     def __init__(self, reader: KestrelReader, host: _Host) -> None:

@@ -22,7 +22,7 @@ from pika.exceptions import AMQPError
 from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.queues.ports import QueueMessage, QueueMessageId
 from kstorm.queues.rabbitmq_config import RabbitMQConfig, RabbitMQTls
-from kstorm.runtime.service import secrets
+from kstorm.runtime.base import secrets
 
 log = logging.getLogger(__name__)
 # `problem` gives the reason in one line where pika logs ten.
@@ -158,7 +158,7 @@ class RabbitMQReader:
         config = self.config
         password = config.password
         if config.password_file is not None:
-            password = secrets.read_file("password_file", config.password_file)
+            password = secrets.read_secret_file("password_file", config.password_file)
         return ConnectionParameters(
             host=host,
             port=port,

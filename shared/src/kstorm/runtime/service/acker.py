@@ -4,20 +4,21 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kstorm.core.engine import AckerEngine, Record, Slot
-from kstorm.core.engine.effects import Keep, Transact
+from kstorm.core.engine import AckerEngine, InputRecord, TaskTenure
+from kstorm.core.engine.effects import ApplyToStore, Transact
 from kstorm.core.ledger import Ledger, check_bucket
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.metrics import Sample
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import topic_id
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.driver import Driver
-from kstorm.runtime.service.log import Logger
-from kstorm.runtime.service.metrics import Sample
-from kstorm.runtime.service.settings import Settings
-from kstorm.runtime.service.tally import Totals
+from kstorm.runtime.service.task_totals import TaskTotals
 from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
+from kstorm.wiring import make_acker_engine
 
 
 class AckerDriver(Driver[AckerEngine]):
@@ -25,18 +26,17 @@ class AckerDriver(Driver[AckerEngine]):
 
     def __init__(self, settings: Settings, topology: Topology, log: Logger) -> None:
         super().__init__(settings, topology, ACKER_COMPONENT, log)
-        log_id = topic_id(topology.acker_topic, settings)
-        self.engine = AckerEngine(
+        self.engine = make_acker_engine(
             topology,
             self.journal,
-            load_rows=lambda task: self._store.items(task),
+            rows=lambda: self._store,
             now=time.monotonic(),
-            log_id=log_id,
+            log_id=topic_id(topology.acker_topic, settings),
         )
         self.engine.on_dropped = self._dropped
         self.group = topology.group(ACKER_COMPONENT)
         self._store: TaskStore
-        self._totals = Totals(self.engine.slots, _counts)
+        self._totals = TaskTotals(self.engine.tenures, _counts)
 
     def use_app(self, app: ChannelApp) -> None:
         tasks = self.topology.config.acker_tasks
@@ -52,7 +52,7 @@ class AckerDriver(Driver[AckerEngine]):
     async def after_leave(self) -> None:
         self._store.end()
 
-    async def open(self, task: int) -> Iterable[tuple[Record, str]]:
+    async def open(self, task: int) -> Iterable[tuple[InputRecord, str]]:
         return await self._store.open(task)
 
     def abandon(self, task: int) -> None:
@@ -64,11 +64,11 @@ class AckerDriver(Driver[AckerEngine]):
     async def transact(self, effect: Transact) -> Mapping[int, int]:
         return await self._store.transact(effect)
 
-    def keep(self, effect: Keep) -> None:
+    def keep(self, effect: ApplyToStore) -> None:
         self._store.keep(effect)
 
-    def _dropped(self, slot: Slot[Ledger]) -> None:
-        self._totals.keep(slot.task)
+    def _dropped(self, tenure: TaskTenure[Ledger]) -> None:
+        self._totals.keep(tenure.task)
 
     def samples(self) -> Iterable[Sample]:
         yield from super().samples()

@@ -1,10 +1,10 @@
-"""The Faust part of a service: an app whose agents read from a channel, its worker, and its web
-pages.
+"""The Faust part of a service: an app whose agent does the work of the component, its worker, and
+its web pages.
 
 Faust runs the process: the agent, the web server, signals, an orderly shutdown. It does not connect
-to Kafka. Instead a `TaskConsumer` fills the agent's channel. This takes a seventh of the CPU time
-per frame, causes no duplicates in an orderly rebalance, and leaves commits to kstorm. docs/adr/0001
-has the measurements.
+to Kafka. A `TaskConsumer` passes what it polls to the engine, and the engine decides what to run
+next: the agent runs it. This takes a seventh of the CPU time per frame, causes no duplicates in an
+orderly rebalance, and leaves commits to kstorm. docs/adr/0001 has the measurements.
 """
 
 import asyncio
@@ -16,10 +16,9 @@ import faust
 import mode
 from faust.app.base import BootStrategy
 
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.faust_private import AppWithOwnWeb, OrderlyWorker
 from kstorm.runtime.service.web_server import PageServer, WebLimits
-
-_CANCEL_SECONDS = 1.0
 
 
 class ChannelBoot(BootStrategy):  # type: ignore[misc]
@@ -28,13 +27,13 @@ class ChannelBoot(BootStrategy):  # type: ignore[misc]
     enable_kafka = False
 
 
-class ChannelApp(faust.App):  # type: ignore[misc]
+class ChannelApp(AppWithOwnWeb):
     """A Faust app without Kafka."""
 
     BootStrategy = ChannelBoot
     web_limits = WebLimits()
 
-    def _new_web(self) -> PageServer:
+    def make_web(self) -> PageServer:
         return PageServer(self, self.web_limits)
 
     async def on_started(self) -> None:
@@ -43,15 +42,25 @@ class ChannelApp(faust.App):  # type: ignore[misc]
         await super().on_started()
 
 
+class WorkChannel(faust.Channel):  # type: ignore[misc]
+    """A channel whose reader takes from the same queue that it was created with.
+
+    Faust gives each reader a queue of its own, and has no public way to it.
+    """
+
+    def clone(self, *, is_iterator: bool | None = None, **options: Any) -> Any:
+        return super().clone(is_iterator=is_iterator, **{"queue": self.queue, **options})
+
+
 class Service(Protocol):
     """The tasks of one component in this process. The app calls the methods in this order."""
 
     async def start(self, feed: Callable[[Any], None]) -> None:
-        """Start. `feed(item)` puts an item into the agent's channel."""
+        """Start. `feed(work)` gives work to the agent."""
         ...
 
-    async def handle(self, item: Any) -> None:
-        """Process one item. Called by the agent, for one item at a time."""
+    async def handle(self, work: Any) -> None:
+        """Do some work. Called by the agent, for one piece at a time."""
         ...
 
     async def stop(self) -> None:
@@ -60,8 +69,8 @@ class Service(Protocol):
 
 
 def make_app(name: str, settings: Settings, service: Service) -> ChannelApp:
-    """Return the app of a service. Its agent passes every item to the service. An error there ends
-    the process."""
+    """Return the app of a service. Its agent does the service's work. An error there ends the
+    process."""
     app = ChannelApp(
         name,
         broker="kafka://127.0.0.1:1",  # required by Faust, never connected to
@@ -72,51 +81,31 @@ def make_app(name: str, settings: Settings, service: Service) -> ChannelApp:
         web_port=settings.web_port,
         agent_supervisor=mode.CrashingSupervisor,
     )
-    # unbounded: the consumer limits the work in flight by pausing
-    channel = app.channel(maxsize=0)
+    # It carries at most what the engine runs now: input waits in the engine.
+    channel = WorkChannel(app, maxsize=0)
 
     @app.agent(channel, name=f"{name}.tasks")  # type: ignore[untyped-decorator]
     async def tasks(stream: Any) -> None:
-        async for item in stream.noack():
-            await service.handle(item)
+        async for work in stream.noack():
+            await service.handle(work)
 
     @app.task  # type: ignore[untyped-decorator]
     async def start() -> None:
-        # The agent reads its own clone of the channel.
-        (reader,) = channel._subscribers
-        await service.start(reader.queue.put_nowait)
+        await service.start(channel.queue.put_nowait)
 
     return app
 
 
-class ServiceWorker(faust.Worker):  # type: ignore[misc]
+class ServiceWorker(OrderlyWorker):
     """On SIGTERM or SIGINT, stops the service while the agent still runs, and stops Faust
     afterwards."""
 
     def __init__(self, app: ChannelApp, service: Service, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(
-            app, loglevel="WARN", redirect_stdouts=False, loop=loop, override_logging=False
-        )
-        self.spinner = None
+        super().__init__(app, loop, loglevel="WARN", redirect_stdouts=False, override_logging=False)
         self._service = service
-        self._ending: asyncio.Task[None] | None = None
 
-    async def _stop_on_signal(self, signal: Any) -> None:
-        if self._ending is None:
-            self._ending = asyncio.ensure_future(self._service.stop())
-        await self._ending
-        await super()._stop_on_signal(signal)
-
-    def _gather_all(self) -> None:
-        # Faust would wait for running tasks, one second at a time. But a pod's successor only
-        # starts once this process has exited, and after the service has stopped no important task
-        # is left.
-        for task in asyncio.all_tasks(self.loop):
-            task.cancel()
-
-    async def _sentinel_task(self) -> None:
-        if cancelled := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(cancelled, timeout=_CANCEL_SECONDS)
+    async def before_stop(self) -> None:
+        await self._service.stop()
 
 
 Page = Callable[[Any, Any], Awaitable[Any]]

@@ -6,26 +6,25 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kstorm.core.bolt_task import BoltTask
-from kstorm.core.engine import BoltEngine, ExactBoltEngine, Record, Slot
-from kstorm.core.engine.effects import Keep, Transact
-from kstorm.core.exact import UndoableState
-from kstorm.core.exact.unfinished import MARK, check_row, is_unfinished_key
+from kstorm.core.engine import BoltEngine, InputRecord, TaskTenure
+from kstorm.core.engine.effects import ApplyToStore, Transact
+from kstorm.core.exactly_once.unfinished import check_changelog_pair
 from kstorm.core.ids import random_columns, random_ids
-from kstorm.core.state import TaskState
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.metrics import Sample
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import ChannelApp
+from kstorm.runtime.service.component_metrics import component_samples, component_totals
 from kstorm.runtime.service.driver import Driver
-from kstorm.runtime.service.log import Logger
-from kstorm.runtime.service.metrics import Sample
-from kstorm.runtime.service.own_metrics import own_samples, own_totals
 from kstorm.runtime.service.resources import Resources
-from kstorm.runtime.service.settings import Settings
-from kstorm.runtime.service.tally import Totals
-from kstorm.runtime.store.left import left_error, read_left
+from kstorm.runtime.service.task_totals import TaskTotals
+from kstorm.runtime.store.downgrade_check import read_unfinished, unfinished_error
 from kstorm.runtime.store.stored_state import StoredState
 from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
+from kstorm.wiring import make_bolt_engine
 
 
 class BoltDriver(Driver[BoltEngine]):
@@ -34,42 +33,34 @@ class BoltDriver(Driver[BoltEngine]):
     def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
         super().__init__(settings, topology, component, log)
         self._resources = Resources(settings, self.fatal)
-        self._resources.exactly_once = topology.config.exactly_once
-        self.engine = self._make_engine()
+        self.engine = make_bolt_engine(
+            topology,
+            component,
+            self.journal,
+            next_id=random_ids(),
+            next_ids=random_columns(),
+            rows=self._rows,
+            resources=self._resources.lent,
+            refuse=self._refuse,
+        )
         self.engine.on_dropped = self._dropped
         self.group = topology.group(component)
         self.from_committed = topology.config.exactly_once
         self._store: TaskStore | None = None
         self._was_exact = False
-        self._totals = Totals(self.engine.slots, _counts)
+        self._totals = TaskTotals(self.engine.tenures, _counts)
         self.exposition.add_latency(
             "bolt_process_seconds", "Time from a frame's emit to its execution", self.latency
         )
-
-    def _make_engine(self) -> BoltEngine:
-        own: dict[str, Any] = {
-            "next_id": random_ids(),
-            "next_ids": random_columns(),
-            "load_state": self._state_of,
-            "resources": self._resources.lent,
-            "work": self._resources,
-        }
-        if self.topology.config.exactly_once:
-            return ExactBoltEngine(
-                self.topology,
-                self.component,
-                self.journal,
-                load_unfinished=self._unfinished_of,
-                **own,
-            )
-        return BoltEngine(self.topology, self.component, self.journal, **own)
 
     def use_app(self, app: ChannelApp) -> None:
         if self.engine.changelog:
             tasks = self.topology.component(self.component).num_tasks
             name = f"{self.component}-state"
             changelog = self.engine.changelog
-            table = RecoveringTable(app, name, changelog, tasks, self.settings, self.log, check_row)
+            table = RecoveringTable(
+                app, name, changelog, tasks, self.settings, self.log, check_changelog_pair
+            )
             self._store = TaskStore(table, changelog, self.log)
             if self.engine.stateful:
                 self.stored = StoredState(self._store)
@@ -86,12 +77,12 @@ class BoltDriver(Driver[BoltEngine]):
             self._store.end()
         await asyncio.to_thread(self._resources.close)
 
-    async def open(self, task: int) -> Iterable[tuple[Record, str]]:
+    async def open(self, task: int) -> Iterable[tuple[InputRecord, str]]:
         if self._store is not None:
             return await self._store.open(task)
         if self._was_exact:
             self._refuse(
-                task, await asyncio.to_thread(read_left, self._changelog, task, self.settings)
+                task, await asyncio.to_thread(read_unfinished, self._changelog, task, self.settings)
             )
         return ()
 
@@ -107,7 +98,7 @@ class BoltDriver(Driver[BoltEngine]):
         assert self._store is not None
         return await self._store.transact(effect)
 
-    def keep(self, effect: Keep) -> None:
+    def keep(self, effect: ApplyToStore) -> None:
         assert self._store is not None
         self._store.keep(effect)
 
@@ -117,35 +108,26 @@ class BoltDriver(Driver[BoltEngine]):
             self.latency.add_all([max(0.0, now - at) for at in sent])
             sent.clear()
 
-    def _state_of(self, task: int) -> TaskState:
-        store = self._store
-        assert store is not None
-        exact = self.topology.config.exactly_once
-        if not exact:
-            self._refuse(task, dict(store.items(task, MARK)))
-        kind = UndoableState if exact else TaskState
-        return kind(
-            lambda key: store.get(task, key), lambda start: _of_state(store.items(task, start))
-        )
+    def _rows(self) -> TaskStore:
+        assert self._store is not None
+        return self._store
 
     def _refuse(self, task: int, left: Mapping[bytes, bytes]) -> None:
         """End the process if tuples are left that at-least-once processing would lose."""
         if left:
-            self.fatal(left_error(self.component, self.engine.topic, self._changelog, task, left))
+            self.fatal(
+                unfinished_error(self.component, self.engine.topic, self._changelog, task, left)
+            )
 
     @property
     def _changelog(self) -> str:
         return self.topology.state_topic(self.component)
 
-    def _unfinished_of(self, task: int) -> Iterable[tuple[bytes, bytes]]:
-        assert self._store is not None
-        return self._store.items(task, MARK)
-
     def components(self) -> Iterable[tuple[int, Component]]:
         return [(task.task_id, task.bolt) for task in self.engine.tasks]
 
-    def _dropped(self, slot: Slot[BoltTask]) -> None:
-        self._totals.keep(slot.task)
+    def _dropped(self, tenure: TaskTenure[BoltTask]) -> None:
+        self._totals.keep(tenure.task)
 
     def by_task(self) -> Mapping[int, Mapping[str, int]]:
         return {
@@ -169,18 +151,14 @@ class BoltDriver(Driver[BoltEngine]):
             open_tuples,
             {},
         )
-        yield from own_samples(self.components(), self.journal)
+        yield from component_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:
         totals = self._totals.now()
         pending = sum(task.unfinished for task in self.engine.tasks)
         counts = {name: totals[name] for name in ("emitted", "executed", "acked", "failed")}
-        own = own_totals(self.components(), self.journal)
+        own = component_totals(self.components(), self.journal)
         return {**super().status(), "kind": "bolt", **counts, "pending": pending, "own": own}
-
-
-def _of_state(pairs: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
-    return (pair for pair in pairs if not is_unfinished_key(pair[0]))
 
 
 def _counts(task: BoltTask) -> dict[str, int]:

@@ -12,26 +12,28 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaException, Message
 
-from kstorm.core.engine import Record, Slot, Unit
+from kstorm.core.engine import InputRecord
+from kstorm.core.engine.effects import RunUserCode
 from kstorm.errors import KstormError
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.metrics import Exposition, Latency, Sample
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.producer import UnitProducer
 from kstorm.runtime.kafka.records import record_of
-from kstorm.runtime.kafka.undecodable import Undecodable
+from kstorm.runtime.kafka.undecodable import UndecodableRange
 from kstorm.runtime.service.app import ChannelApp
+from kstorm.runtime.service.effect_runner import E, EffectRunner
 from kstorm.runtime.service.journal import ServiceJournal
-from kstorm.runtime.service.log import Logger
-from kstorm.runtime.service.metrics import Exposition, Latency, Sample
-from kstorm.runtime.service.outage import begin_anew_if_cut_off, times_begun_anew
-from kstorm.runtime.service.pauses import Pauses
-from kstorm.runtime.service.performing import E, Performer
-from kstorm.runtime.service.postmarks import postmarks
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.service.letter_stamp import letter_stamper
+from kstorm.runtime.service.loop_yield import LoopYielder
+from kstorm.runtime.service.outage import restart_count, restart_if_cut_off
 from kstorm.runtime.service.standby import Standby
 from kstorm.runtime.store.stored_state import StoredState
 from kstorm.topology import Topology
@@ -44,7 +46,7 @@ _HOUSEKEEPING_SECONDS = 0.02
 _STOP_SECONDS, _REVOKE_SECONDS = 10.0, 60.0
 
 
-class Driver(Performer[E]):
+class Driver(EffectRunner[E]):
     """Base of the drivers of spouts, bolts and ackers."""
 
     group: str
@@ -76,7 +78,6 @@ class Driver(Performer[E]):
         self._standby = Standby(log)
         self._begun_at = time.time()
         self._beat = time.monotonic()
-        self._feed: Callable[[Any], None]
         self._background: list[asyncio.Future[None]] = []
 
     # Overridden by the drivers.
@@ -118,10 +119,10 @@ class Driver(Performer[E]):
         yield (
             "begun_anew_total",
             "Times that this process was cut off and restarted in place",
-            times_begun_anew(),
+            restart_count(),
             {},
         )
-        yield "tasks", "Tasks that this process runs", len(self.engine.slots), {}
+        yield "tasks", "Tasks that this process runs", len(self.engine.tenures), {}
         hangs = self.consumer.transactions.longest_secs
         yield (
             "open_transaction_seconds",
@@ -145,7 +146,7 @@ class Driver(Performer[E]):
             "instance": self.settings.instance,
             "pid": os.getpid(),
             "begun_at": self._begun_at,
-            "tasks": sorted(self.engine.slots),
+            "tasks": sorted(self.engine.tenures),
             "num_tasks": self.topology.topics()[self.engine.topic],
             "frames_in": self.engine.frames_in,
             "records_out": self.producer.records,
@@ -162,14 +163,14 @@ class Driver(Performer[E]):
 
     # Life cycle.
 
-    async def start(self, feed: Callable[[Any], None]) -> None:
+    async def start(self, feed: Callable[[list[RunUserCode]], None]) -> None:
         """Join the consumer group. Tasks arrive when the group has assigned them."""
         self._feed = feed
         self._loop = asyncio.get_running_loop()
-        self.engine.postmark = postmarks(self.settings)
+        self.engine.postmark = letter_stamper(self.settings)
         config = self.topology.config
         self.producer = UnitProducer(self.settings, self.fatal)
-        self._pauses = Pauses(self.engine.pace, self.producer.poll)
+        self._pauses = LoopYielder(self.engine.pace, self.producer.poll)
         self.consumer = TaskConsumer(
             self.settings,
             topic=self.engine.topic,
@@ -180,6 +181,7 @@ class Driver(Performer[E]):
             loop=self._loop,
             fatal=self.fatal,
             log=self.log,
+            full=lambda: self.engine.intake.full,
             reads=self.reads,
             from_committed=self.from_committed,
         )
@@ -218,7 +220,7 @@ class Driver(Performer[E]):
         # Never released: only one thread ends the process.
         self._ending.acquire()
         if isinstance(error, KstormError | KafkaException) and not self._told_to_stop:
-            begin_anew_if_cut_off(error, self.settings, self.log)
+            restart_if_cut_off(error, self.settings, self.log)
         if isinstance(error, KstormError):
             self.log.error("fatal", error=str(error))
         else:
@@ -237,52 +239,46 @@ class Driver(Performer[E]):
     # Events: see `TaskOwner` and `kstorm.runtime.service.app.Service`.
 
     async def assigned(self, committed: Mapping[int, int]) -> None:
-        await self.perform(self.engine.assigned(committed, time.monotonic()))
+        self.perform(self.engine.assigned(committed, time.monotonic()))
 
     async def revoked(self, partitions: Sequence[int]) -> None:
-        here = [partition for partition in partitions if partition in self.engine.slots]
+        here = [partition for partition in partitions if partition in self.engine.tenures]
         waiting = [
             self._releases.setdefault(partition, self._loop.create_future()) for partition in here
         ]
-        await self.perform(self.engine.revoked(here, time.monotonic()))
+        self.perform(self.engine.revoked(here, time.monotonic()))
         await asyncio.gather(*waiting)
 
     async def lost(self, partitions: Sequence[int]) -> None:
-        await self.perform(self.engine.lost(partitions, time.monotonic()))
+        self.perform(self.engine.lost(partitions, time.monotonic()))
 
     def deliver(self, records: list[Message]) -> None:
-        # The agent gets one item with the records of each task.
-        by_task: dict[int, list[Record]] = {}
-        size = 0
+        by_task: dict[int, list[InputRecord]] = {}
         for record in records:
-            size += len(record)
             by_task.setdefault(record.partition() or 0, []).append(record_of(record))
-        slots = self.engine.slots
+        tenures = self.engine.tenures
         item = [
-            (slots[partition], found) for partition, found in by_task.items() if partition in slots
+            (tenures[partition], found)
+            for partition, found in by_task.items()
+            if partition in tenures
         ]
         if item:
-            count = len(records)
-            self.consumer.took(count, size)
-            self._feed((item, Unit(lambda: self.consumer.finished(count, size))))
+            self.perform_event(partial(self.engine.arrived, item))
 
-    def pass_over(self, partition: int, batch: Undecodable) -> None:
+    def pass_over(self, partition: int, batch: UndecodableRange) -> None:
         # The engine treats the batch as one record.
-        slot = self.engine.slots.get(partition)
-        if slot is not None:
-            record = Record(
+        tenure = self.engine.tenures.get(partition)
+        if tenure is not None:
+            record = InputRecord(
                 batch.first, None, undecodable=batch.reason, offsets=batch.end - batch.first
             )
-            self._feed(([(slot, [record])], Unit()))
+            self.perform_event(partial(self.engine.arrived, [(tenure, [record])]))
 
-    async def handle(self, polled: tuple[list[tuple[Slot[Any], list[Record]]], Unit]) -> None:
-        item, unit = polled
+    async def handle(self, work: list[RunUserCode]) -> None:
         try:
-            with self.workload.busy:
-                await self.perform(self.engine.polled(item, unit, time.monotonic()))
+            await self.work(work)
         except Exception as error:  # noqa: BLE001 - on any error: the offset must not pass unfinished work
             self.fatal(error)
-        self.producer.poll()
 
     # Background work.
 
@@ -290,17 +286,17 @@ class Driver(Performer[E]):
         """Serve delivery reports. This must never wait for a delivery report itself."""
         while not self._stopping:
             if self.producer.poll():
-                self.perform_beside(self.engine.confirmed(time.monotonic()))
+                self.perform(self.engine.confirmed(time.monotonic()))
             self._beat = time.monotonic()
             await asyncio.sleep(_BUSY_SECONDS if self.producer.waiting else _IDLE_SECONDS)
 
     async def _housekeeping(self) -> None:
         while not self._stopping:
             now = time.monotonic()
-            self.perform_beside(self.engine.tick(now))
+            self.perform(self.engine.tick(now))
             self.periodic()
             self.workload.look()
-            self._standby.look(now, idle=self.consumer.joined and not self.engine.slots)
+            self._standby.look(now, idle=self.consumer.joined and not self.engine.tenures)
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
 
     def periodic(self) -> None:

@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 from kstorm.errors import KstormError
-from kstorm.runtime.service.log import Logger
-from kstorm.runtime.service.tally import log_emits
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.service.task_totals import log_emits
 
 
 class ServiceJournal:

@@ -21,10 +21,10 @@ from typing import Any, Final
 from aiohttp import web
 
 from kstorm.errors import KstormError, NoBrokerError, TasksLostError
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.metrics import EXPOSITION, Exposition, Sample
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.log import Logger
-from kstorm.runtime.service.metrics import EXPOSITION, Exposition, Sample
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.web_server import Connections, WebLimits, end_with_it, listen
 
 _ASK_SECS: Final = 2.0
@@ -36,21 +36,21 @@ _TIMES: Final = "KSTORM_BEGUN_ANEW"
 """Passes the number of re-executions."""
 
 
-def begin_anew_if_cut_off(error: Exception, settings: Settings, log: Logger) -> None:
+def restart_if_cut_off(error: Exception, settings: Settings, log: Logger) -> None:
     """Re-execute the process if it has lost its tasks or no broker responds. Otherwise return.
     Thread-safe."""
     if not isinstance(error, TasksLostError) and _answers(settings):
         return
     log.warning("begins_anew", why=str(error))
     os.environ.setdefault(_SINCE, repr(time.time()))
-    os.environ[_TIMES] = str(times_begun_anew() + 1)
+    os.environ[_TIMES] = str(restart_count() + 1)
     _leave_nothing_open()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - runs no shell
 
 
-def times_begun_anew() -> int:
+def restart_count() -> int:
     """Return how often this process was re-executed."""
     return int(os.environ.get(_TIMES, 0))
 

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from kstorm.introspection.outline_builder import outline_of
+from kstorm.runtime.base.metrics import EXPOSITION
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.driver import Driver
-from kstorm.runtime.service.metrics import EXPOSITION
 
 
 def add_pages(app: ChannelApp, driver: Driver[Any]) -> None:

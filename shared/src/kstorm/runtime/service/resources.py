@@ -2,31 +2,24 @@
 read."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kstorm.core.engine.units import Unit
 from kstorm.errors import ConfigError
 from kstorm.kafka.config import SpoutConfig
-from kstorm.kafka.epoch_writer import EpochWriter
 from kstorm.kafka.ports import (
     KAFKA,
-    Headers,
     KafkaPorts,
     OffsetStore,
-    OnBatchDelivery,
-    OnDelivery,
     PositionReader,
-    RecordColumn,
     RecordWriter,
     SourceReader,
 )
 from kstorm.queues import QUEUES, HostInfo, KestrelConfig, QueuePorts, QueueReader, RabbitMQConfig
-from kstorm.runtime.kafka.order_reader import KafkaOrders
-from kstorm.runtime.kafka.positions import GroupPositions
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.group_positions import GroupPositions
+from kstorm.runtime.kafka.replay_request_reader import KafkaReplayRequests
 from kstorm.runtime.kafka.sink import KafkaWriter, end_process
 from kstorm.runtime.kafka.source import KafkaSource
-from kstorm.runtime.service.settings import Settings
 from kstorm.topology import TopologyContext
 
 if TYPE_CHECKING:
@@ -49,13 +42,6 @@ class Resources:
         self._settings, self._fatal, self._session = settings, fatal, session
         self._writer: KafkaWriter | None = None
         self._offset_stores: Any = None
-        self.task: Any = None
-        """The task whose bolt is being prepared."""
-        self.exactly_once = False
-        """True if records of sinks are written in the process's transactions, with the tasks'
-        output."""
-        self.unit: Unit | None = None
-        """The current work. Its input offset waits for all records written now."""
         self.lent: dict[str, Any] = {
             KAFKA: KafkaPorts(
                 open_source=self._open_source,
@@ -63,7 +49,9 @@ class Resources:
                 open_shared_writer=self._open_shared_writer,
                 open_writer=self._open_writer,
                 open_positions=self._open_positions,
-                open_orders=lambda context: KafkaOrders(settings, context.topology.orders_topic),
+                open_orders=lambda context: KafkaReplayRequests(
+                    settings, context.topology.orders_topic
+                ),
                 topology_id=settings.topology_id or None,
             ),
             QUEUES: QueuePorts(open_rabbitmq=_open_rabbitmq, open_kestrel=_open_kestrel),
@@ -93,78 +81,19 @@ class Resources:
         return store
 
     def _open_shared_writer(self) -> RecordWriter:
-        if self.exactly_once:
-            return EpochWriter(self.task)
         if self._writer is None:
-            self._writer = self._new_writer()
-        return UnitWriter(self, self._writer, shared=True)
+            self._writer = self._open_writer()
+        return self._writer
 
     def _open_positions(self, context: TopologyContext) -> PositionReader:
         return GroupPositions(self._settings, context.topology.group(context.component))
 
-    def _open_writer(self, properties: Mapping[str, Any]) -> RecordWriter:
-        return UnitWriter(self, self._new_writer(properties))
-
-    def _new_writer(self, properties: Mapping[str, Any] | None = None) -> KafkaWriter:
+    def _open_writer(self, properties: Mapping[str, Any] | None = None) -> KafkaWriter:
         return KafkaWriter(self._client_config, properties, self._fatal)
 
     @property
     def _client_config(self) -> dict[str, Any]:
         return {**self._settings.client_config, "client.id": self._settings.instance}
-
-
-class UnitWriter:
-    """A `RecordWriter` whose records count as effects of the frame that the bolt executes."""
-
-    def __init__(self, resources: Resources, writer: RecordWriter, shared: bool = False) -> None:
-        self._resources, self._writer, self._shared = resources, writer, shared
-
-    async def close(self) -> None:
-        # A shared writer is not the bolt's own.
-        if not self._shared:
-            await self._writer.close()
-
-    def write(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        on_delivery: OnDelivery,
-        headers: Headers | None = None,
-    ) -> None:
-        unit = self._resources.unit
-        if unit is None:
-            self._writer.write(topic, key, value, on_delivery, headers)
-            return
-        self._writer.write(topic, key, value, partial(_delivered, on_delivery, unit), headers)
-        unit.add()
-
-    def write_batch(
-        self,
-        topic: str,
-        keys: RecordColumn,
-        values: RecordColumn,
-        on_done: OnBatchDelivery,
-        headers: Sequence[Headers] | None = None,
-    ) -> None:
-        unit = self._resources.unit
-        if unit is None:
-            self._writer.write_batch(topic, keys, values, on_done, headers)
-            return
-        unit.add()
-        self._writer.write_batch(
-            topic, keys, values, partial(self._batch_done, on_done, unit), headers
-        )
-
-    def _batch_done(self, on_done: OnBatchDelivery, unit: Unit, errors: Sequence[object]) -> None:
-        # Records that the bolt writes in response, such as retries one by one, belong to the same
-        # unit.
-        at_hand, self._resources.unit = self._resources.unit, unit
-        try:
-            on_done(errors)
-        finally:
-            self._resources.unit = at_hand
-            unit.delivered()
 
 
 def _open_rabbitmq(config: RabbitMQConfig, prefetch: int) -> QueueReader:
@@ -184,8 +113,3 @@ def _open_kestrel(
     from kstorm.runtime.queues.kestrel import KestrelReader
 
     return KestrelReader(config, queue, hosts, open_reads)
-
-
-def _delivered(on_delivery: OnDelivery, unit: Unit, error: object | None, record: object) -> None:
-    on_delivery(error, record)
-    unit.delivered()

@@ -10,14 +10,14 @@ import uvloop
 
 from kstorm.errors import ConfigError, KstormError
 from kstorm.printable import printable
-from kstorm.runtime.kafka.end_topics import make_ends
+from kstorm.runtime.base import log as logs
+from kstorm.runtime.base.settings import Settings, from_environment
+from kstorm.runtime.kafka.own_topics import create_own_topics
 from kstorm.runtime.kafka.topics import ensure_topics
-from kstorm.runtime.service import log as logs
 from kstorm.runtime.service.app import make_app, run_worker
 from kstorm.runtime.service.driver import Driver
-from kstorm.runtime.service.outage import begin_anew_if_cut_off, wait_for_kafka
+from kstorm.runtime.service.outage import restart_if_cut_off, wait_for_kafka
 from kstorm.runtime.service.pages import add_pages
-from kstorm.runtime.service.settings import Settings, from_environment
 from kstorm.runtime.service.state_pages import add_state_pages
 from kstorm.topology import Topology
 
@@ -63,10 +63,10 @@ def _make_driver(
     try:
         topics = ensure_topics(topology, settings)
         if settings.end_partitions:
-            make_ends(topology, settings, settings.end_partitions)
+            create_own_topics(topology, settings, settings.end_partitions)
         driver = make_driver(settings, topology, log)
     except KstormError as error:
-        begin_anew_if_cut_off(error, settings, log)
+        restart_if_cut_off(error, settings, log)
         raise
     driver.topics = topics.all
     return driver

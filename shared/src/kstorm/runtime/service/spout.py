@@ -1,9 +1,8 @@
-"""Run the spout tasks of a process. This is the driver of a `SpoutEngine`, with the loop that calls
-`next_tuple`.
+"""Run the spout tasks of a process. This is the driver of a `SpoutEngine`.
 
 A separate consumer reads the completions, so a task that is being moved still receives them while
 the group waits for it. A deactivated topology emits nothing, but in-flight tuples finish: see
-`kstorm.runtime.zookeeper.watch`.
+`kstorm.runtime.zookeeper.topology_watch`.
 """
 
 import asyncio
@@ -11,28 +10,29 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kstorm.core.engine import ExactSpoutEngine, Record, Slot, SpoutEngine
+from msgspec import to_builtins
+
+from kstorm.core.engine import InputRecord, SpoutEngine, TaskTenure
 from kstorm.core.engine.effects import Transact
 from kstorm.core.ids import random_columns, random_ids
 from kstorm.core.spout_task import SpoutTask
 from kstorm.kafka import KafkaSpout
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.metrics import Sample
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.kafka.completions import CompletionsReader
 from kstorm.runtime.kafka.same_cluster import check_same_cluster
+from kstorm.runtime.service.component_metrics import component_samples, component_totals
 from kstorm.runtime.service.driver import Driver
-from kstorm.runtime.service.log import Logger
-from kstorm.runtime.service.metrics import Sample
-from kstorm.runtime.service.own_metrics import own_samples, own_totals
 from kstorm.runtime.service.resources import Resources
-from kstorm.runtime.service.settings import Settings
-from kstorm.runtime.service.tally import Totals
+from kstorm.runtime.service.task_totals import TaskTotals
 from kstorm.runtime.zookeeper.session import ZooKeeperSession
 from kstorm.runtime.zookeeper.topologies import SpoutReport
-from kstorm.runtime.zookeeper.watch import TopologyWatch
+from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
-
-_BUSY_SECONDS = 0.001
+from kstorm.wiring import make_spout_engine
 
 
 class SpoutDriver(Driver[SpoutEngine]):
@@ -49,8 +49,7 @@ class SpoutDriver(Driver[SpoutEngine]):
         spout = topology.component(component).component
         if topology.config.exactly_once and isinstance(spout, KafkaSpout):
             check_same_cluster(component, spout.spout_config, settings)
-        kind = ExactSpoutEngine if topology.config.exactly_once else SpoutEngine
-        self.engine = kind(
+        self.engine = make_spout_engine(
             topology,
             component,
             self.journal,
@@ -62,9 +61,7 @@ class SpoutDriver(Driver[SpoutEngine]):
         self.engine.on_dropped = self._dropped
         self.group = topology.group(component)
         self._completions: CompletionsReader
-        self._totals = Totals(self.engine.slots, _counts)
-        self._emitting: asyncio.Future[None]
-        self._leaving = False
+        self._totals = TaskTotals(self.engine.tenures, _counts)
         self._watch = TopologyWatch(
             settings.zookeeper, settings.zookeeper_auth, topology.name, self._zookeeper
         )
@@ -87,11 +84,8 @@ class SpoutDriver(Driver[SpoutEngine]):
         self._completions.start()
         if self.topology.config.exactly_once:
             self._writer = await self.open_writer()
-        self._emitting = self.background(self._emit())
 
     async def after_leave(self) -> None:
-        self._leaving = True
-        await self._emitting
         if self._writer is not None:
             self._writer.close()
         await asyncio.to_thread(self._completions.stop)
@@ -99,7 +93,7 @@ class SpoutDriver(Driver[SpoutEngine]):
         await asyncio.to_thread(self._resources.close)
         await asyncio.to_thread(self._zookeeper.close)
 
-    async def open(self, task: int) -> Iterable[tuple[Record, str]]:
+    async def open(self, task: int) -> Iterable[tuple[InputRecord, str]]:
         await self._completions.add(task)
         return ()
 
@@ -110,14 +104,6 @@ class SpoutDriver(Driver[SpoutEngine]):
     def close(self, task: int) -> None:
         self.background(self._completions.remove(task))
 
-    async def _emit(self) -> None:
-        """Call the spouts in turn."""
-        engine = self.engine
-        while not self._leaving:
-            engine.active = self._watch.active
-            await self.perform(engine.emit(time.monotonic()))
-            await asyncio.sleep(engine.rest or (_BUSY_SECONDS if engine.busy else 0))
-
     def after_runs(self) -> None:
         for task in self.engine.tasks:
             if task.latencies:
@@ -125,9 +111,10 @@ class SpoutDriver(Driver[SpoutEngine]):
                 task.latencies.clear()
 
     def periodic(self) -> None:
+        self.engine.active = self._watch.active
         # Report to ZooKeeper, where operators wait for it, whether emitting has stopped and what is
         # in flight.
-        active = self.engine.emits if self.engine.slots else self._watch.active
+        active = self.engine.emits if self.engine.tenures else self._watch.active
         self._watch.tell(
             SpoutReport(
                 component=self.component,
@@ -136,7 +123,7 @@ class SpoutDriver(Driver[SpoutEngine]):
                 pending=self.engine.in_flight,
                 waiting=0
                 if active
-                else int(own_totals(self.components(), self.journal).get("retries", 0)),
+                else int(component_totals(self.components(), self.journal).get("retries", 0)),
                 message_timeout_secs=self.engine.config.topology_message_timeout_secs,
             )
         )
@@ -156,8 +143,8 @@ class SpoutDriver(Driver[SpoutEngine]):
     def components(self) -> Iterable[tuple[int, Component]]:
         return [(task.task_id, task.spout) for task in self.engine.tasks]
 
-    def _dropped(self, slot: Slot[SpoutTask]) -> None:
-        self._totals.keep(slot.task)
+    def _dropped(self, tenure: TaskTenure[SpoutTask]) -> None:
+        self._totals.keep(tenure.task)
 
     def by_task(self) -> Mapping[int, Mapping[str, int]]:
         return {
@@ -193,7 +180,7 @@ class SpoutDriver(Driver[SpoutEngine]):
                 age,
                 {"topic": topic, "partition": number},
             )
-        yield from own_samples(self.components(), self.journal)
+        yield from component_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:
         totals = self._totals.now()
@@ -207,12 +194,15 @@ class SpoutDriver(Driver[SpoutEngine]):
             "executed": 0,
             "pending": self.engine.in_flight,
             "throttled": sum(task.throttled for task in self.engine.tasks),
-            "source": own_totals(self.components(), self.journal),
+            "source": component_totals(self.components(), self.journal),
             "active": self._watch.active,
             "remark": self.remark,
             "deactivated_since": self._watch.deactivated_at,
             "control_problem": self._watch.problem,
             "unread": self._unread(),
+            "failing": [
+                to_builtins(failure) for spout in self._kafka_spouts for failure in spout.failing()
+            ],
         }
 
     def _oldest_unfinished(self) -> Iterable[tuple[str, str, float]]:

@@ -4,7 +4,7 @@ once."""
 import time
 from typing import Final
 
-from kstorm.runtime.service.log import Logger
+from kstorm.runtime.base.log import Logger
 
 _PATIENCE_SECS: Final = 10.0
 

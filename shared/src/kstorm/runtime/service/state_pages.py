@@ -15,17 +15,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from kstorm.core.recovery import Copy
+from kstorm.core.recovery import LocalCopy
 from kstorm.errors import KstormError
 from kstorm.introspection.key_owner import likely_values, owner_of
 from kstorm.introspection.outline import Outline
 from kstorm.introspection.outline_builder import outline_of
 from kstorm.introspection.state_query import LOGIN_HEADER, StateVersion, json_of_value
-from kstorm.runtime.own_machine import is_own
+from kstorm.runtime.base.loopback import is_loopback
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.driver import Driver
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.store.stored_state import StoredState
+from kstorm.topology.keys import listed_values
 
 MOST_ENTRIES: Final = 1000
 _ENTRIES: Final = 100
@@ -80,7 +81,7 @@ class StatePages:
                 raise _RefusedError(
                     401, f"give the token in Authorization: Bearer, or in {LOGIN_HEADER}"
                 )
-        elif not is_own(urlsplit(f"//{headers.get('Host', '')}").hostname or ""):
+        elif not is_loopback(urlsplit(f"//{headers.get('Host', '')}").hostname or ""):
             # Otherwise any website could read the state in a browser, with a host name of its own
             # that resolves to this machine.
             raise _RefusedError(
@@ -152,7 +153,7 @@ class StatePages:
     def _index(self, task: int) -> int:
         return task - self._outline.task_ids(self._component)[0]
 
-    def _copy(self, stored: StoredState, task: int) -> Copy:
+    def _copy(self, stored: StoredState, task: int) -> LocalCopy:
         copy = stored.copy(self._index(task))
         if copy is None:
             raise _RefusedError(
@@ -182,7 +183,7 @@ def add_state_pages(app: ChannelApp, driver: Driver[Any]) -> None:
         return say(view, pages.answer(component, {**request.query, "key": key}, request.headers))
 
 
-def _as_of(copy: Copy) -> StateVersion:
+def _as_of(copy: LocalCopy) -> StateVersion:
     return StateVersion(copy.reached, copy.current)
 
 
@@ -194,8 +195,8 @@ def _number(name: str, text: str) -> int:
 
 def _list(text: str) -> list[Any]:
     try:
-        return msgspec.json.decode(text, type=list[Any])
-    except (msgspec.DecodeError, ValueError, RecursionError):
+        return listed_values(text)
+    except ValueError:
         raise _RefusedError(
             400, f"by={text}: give the values that tuples are grouped by as a JSON list"
         ) from None

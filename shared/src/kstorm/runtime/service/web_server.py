@@ -13,6 +13,8 @@ from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 from faust.web.drivers.aiohttp import Web
 
+from kstorm.runtime.faust_private import runner_of
+
 _HEADERS = 64
 """Most headers of a request, each of at most 8 kB. This halves what aiohttp would store for an
 endless request."""
@@ -59,7 +61,7 @@ class Connections:
         transport.abort()
 
 
-class _Connection(web.RequestHandler):
+class _HttpConnection(web.RequestHandler):
     """Registers itself, does not wait for a request body, and logs no stack trace for malformed
     requests."""
 
@@ -97,7 +99,7 @@ async def listen(
     assert server is not None
     loop = asyncio.get_running_loop()
     return await loop.create_server(
-        lambda: _Connection(server, connections), host, port, backlog=128
+        lambda: _HttpConnection(server, connections), host, port, backlog=128
     )
 
 
@@ -124,7 +126,9 @@ class PageServer(Web):  # type: ignore[misc]
 
     async def start_server(self) -> None:
         conf = self.app.conf
-        self._listening = await listen(self._runner, self.connections, conf.web_bind, conf.web_port)
+        self._listening = await listen(
+            runner_of(self), self.connections, conf.web_bind, conf.web_port
+        )
 
     async def stop_server(self) -> None:
         # Requests that are being answered can finish.

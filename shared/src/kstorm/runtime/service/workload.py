@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kstorm.runtime.service.metrics import Sample
+from kstorm.runtime.base.metrics import Sample
 from kstorm.topology import Topology
 
 
-class Busy:
+class BusyTime:
     """Seconds in which at least one piece of work was running.
 
     10 busy seconds in a window of 10 s mean that the process is the bottleneck.
@@ -45,7 +45,7 @@ class Workload:
         """`sent` returns the number of tuples sent, by stream and topic."""
         self._sent = sent
         self._bolts = {topology.bolt_topic(bolt.id): bolt.id for bolt in topology.bolts}
-        self.busy = Busy()
+        self.busy = BusyTime()
         self._holding: dict[str, Callable[[], bool]] = {}
         self._held: dict[str, float] = {}
         self._since: dict[str, float] = {}

@@ -6,13 +6,13 @@ from typing import Final, NamedTuple, Protocol
 from confluent_kafka import Message
 
 from kstorm.core.engine.effects import Pair
-from kstorm.core.recovery import Copy
+from kstorm.core.recovery import LocalCopy
 
 AT_ONCE: Final = 500
 """Default for the number of pairs held in memory at a time."""
 
 
-class Opened(NamedTuple):
+class OpenedPartition(NamedTuple):
     """The result of opening a partition."""
 
     records: int
@@ -25,7 +25,7 @@ class StateBackend(Protocol):
     """A table of byte strings. A partition belongs to the task of the same number, and to one
     process at a time."""
 
-    async def open(self, partition: int) -> Opened:
+    async def open(self, partition: int) -> OpenedPartition:
         """Open a partition and replay its changelog to the end. Does not block the event loop.
 
         Raises `StorageError` for disk problems, `BrokerError` or `TopicError` for problems with
@@ -45,7 +45,7 @@ class StateBackend(Protocol):
         at a time."""
         ...
 
-    def copy(self, partition: int) -> Copy | None:
+    def copy(self, partition: int) -> LocalCopy | None:
         """Return the state of the local copy. None if the partition is not open or not
         recovered."""
         ...

@@ -6,13 +6,13 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kstorm.core.recovery import Log
+from kstorm.core.recovery import ChangelogState
 from kstorm.errors import BrokerError, FrameError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.checkpoints import Pair
-from kstorm.runtime.kafka.fetching import OWN_TOPICS
+from kstorm.runtime.kafka.fetch_limits import OWN_TOPICS
+from kstorm.runtime.kafka.partition_bounds import partition_bounds
 from kstorm.runtime.kafka.topics import changelog_facts
-from kstorm.runtime.kafka.watermarks import watermarks
-from kstorm.runtime.service.settings import Settings
 
 _CLIENT_TIMEOUT: Final = 20.0
 _POLL_SECS: Final = 0.5
@@ -55,18 +55,18 @@ class Changelog:
     def __init__(self, topic: str, partition: int, settings: Settings) -> None:
         self._topic, self._partition, self._settings = topic, partition, settings
 
-    def look(self) -> Log:
+    def look(self) -> ChangelogState:
         """Return the current state of the log. Its end includes open transactions."""
         facts = changelog_facts(self._topic, self._settings)
         asking = self._consumer({"isolation.level": "read_uncommitted"})
         try:
             place = TopicPartition(self._topic, self._partition)
-            low, high = watermarks(asking, place, _CLIENT_TIMEOUT)
+            low, high = partition_bounds(asking, place, _CLIENT_TIMEOUT)
         except KafkaException as error:
             raise self._failed(error.args[0]) from None
         finally:
             asking.close()
-        return Log(facts.topic_id, low, high, facts.tombstone_secs)
+        return ChangelogState(facts.topic_id, low, high, facts.tombstone_secs)
 
     def read(
         self, start: int, high: int, check: Check, keep: Keep, stopped: Callable[[], bool]

@@ -1,13 +1,11 @@
-"""The RocksDB partitions of a Faust table, opened, written and closed by kstorm. Only this module
-uses Faust's private members.
+"""The RocksDB partitions of a Faust table, opened, written and closed by kstorm.
 
 Faust moves partitions and stores offsets in its own rebalance, which kstorm does not use. These
 parts of its store are used:
 
 - `app.Table(…).data` is the store. It is created on first access, and creates no database before a
   partition is opened.
-- `store._db_for_partition(n)` opens a partition and blocks. `store._dbs` has the open ones by
-  number.
+- `open_partition` and `open_partitions` of `kstorm.runtime.faust_private`.
 - `store.partition_path(n)` is the folder of one partition only.
 - The database is a `rocksdict.Rdict` in raw mode: bytes in, bytes out, and atomic batches.
 
@@ -17,7 +15,7 @@ parts of its store are used:
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -26,8 +24,9 @@ from typing import Any, Final
 import msgspec
 from rocksdict import WriteBatch
 
-from kstorm.core.recovery import Copy
+from kstorm.core.recovery import LocalCopy
 from kstorm.errors import StorageError
+from kstorm.runtime.faust_private import open_partition, open_partitions
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.store.backend import AT_ONCE
 
@@ -64,6 +63,7 @@ class FaustStore:
         )
         self._name, self._data_dir = name, data_dir
         self._making = threading.Lock()
+        self._open: MutableMapping[int, Any] = {}  # Faust's own once the store exists
 
     @property
     def _store(self) -> Any:
@@ -75,14 +75,14 @@ class FaustStore:
         deadline = time.monotonic() + _LOCKED_SECS
         # The first access creates the store, and partitions are opened concurrently.
         with self._making:
-            _ = self._store
+            self._open = open_partitions(self._store)
         # left by a process that was killed in `empty`
         left_over = _aside(self._store.partition_path(partition))
         shutil.rmtree(left_over, ignore_errors=True)
         with self._blaming_disk(partition):
             while True:
                 try:
-                    self._store._db_for_partition(partition)
+                    open_partition(self._store, partition)
                 except Exception as error:
                     if "lock" not in str(error).lower() or time.monotonic() > deadline or stopped():
                         raise
@@ -115,7 +115,7 @@ class FaustStore:
             after = skips = found[-1][0]
             size = min(8 * size, at_once)
 
-    def copy(self, partition: int) -> Copy | None:
+    def copy(self, partition: int) -> LocalCopy | None:
         """Return the metadata stored with the partition. None if it is missing or invalid."""
         kept = self.get(partition, _COPY_KEY)
         try:
@@ -123,7 +123,7 @@ class FaustStore:
         except (msgspec.DecodeError, ValueError):
             return None
 
-    def write(self, partition: int, changes: Iterable[Pair], copy: Copy) -> None:
+    def write(self, partition: int, changes: Iterable[Pair], copy: LocalCopy) -> None:
         """Write changes and the new metadata atomically."""
         batch = WriteBatch(raw_mode=True)
         for key, value in changes:
@@ -151,13 +151,13 @@ class FaustStore:
 
     def close(self, partition: int) -> None:
         """Close a partition, so that another process can open its files."""
-        db = self._store._dbs.pop(partition, None)
+        db = self._open.pop(partition, None)
         if db is not None:
             db.close()
 
     def _db(self, partition: int) -> Any:
         try:
-            return self._store._dbs[partition]
+            return self._open[partition]
         except KeyError:
             # Faust would open it here, and another process could not.
             raise StorageError(
@@ -185,8 +185,8 @@ def _aside(path: Path) -> Path:
     return path.with_name(f"{path.name}.old")
 
 
-def _decode_copy(kept: bytes) -> Copy:
+def _decode_copy(kept: bytes) -> LocalCopy:
     form, topic, reached, current = msgspec.msgpack.decode(kept, type=tuple[int, bytes, int, float])
     if form != _FORMAT:
         raise ValueError(form)
-    return Copy(topic, reached, current)
+    return LocalCopy(topic, reached, current)

@@ -8,8 +8,8 @@ incomplete copy and is not available.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
-from kstorm.core.exact.unfinished import is_unfinished_key
-from kstorm.core.recovery import Copy
+from kstorm.core.exactly_once.unfinished import is_unfinished_key
+from kstorm.core.recovery import LocalCopy
 
 # A value may have up to 16 MiB.
 _AT_ONCE: Final = 16
@@ -24,10 +24,10 @@ class StoredPage(NamedTuple):
     """True if there are more pairs after these."""
 
 
-class Rows(Protocol):
+class LocalCopies(Protocol):
     """The local copies of a process's tasks, by task index. `TaskStore` implements this."""
 
-    def copy(self, task: int) -> Copy | None:
+    def copy(self, task: int) -> LocalCopy | None:
         """Return the state of the local copy. None if the task is not here or not recovered."""
         ...
 
@@ -45,10 +45,10 @@ class StoredState:
     """Used on the event loop. Each call reads one checkpoint, since none is stored in the
     meantime."""
 
-    def __init__(self, store: Rows) -> None:
+    def __init__(self, store: LocalCopies) -> None:
         self._store = store
 
-    def copy(self, task: int) -> Copy | None:
+    def copy(self, task: int) -> LocalCopy | None:
         """Return the state of a task's local copy. None if the task is not here or not
         recovered."""
         return self._store.copy(task)

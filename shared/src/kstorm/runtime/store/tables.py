@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from kstorm.core.recovery import Copy, recovery
+from kstorm.core.recovery import LocalCopy, plan_recovery
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.checkpoints import Pair
 from kstorm.runtime.service.app import ChannelApp
-from kstorm.runtime.service.log import Logger
-from kstorm.runtime.service.settings import Settings
-from kstorm.runtime.store.backend import AT_ONCE, Opened
+from kstorm.runtime.store.backend import AT_ONCE, OpenedPartition
 from kstorm.runtime.store.changelog import Changelog, ChangelogFindings, Check
 from kstorm.runtime.store.faust_store import FaustStore
 
@@ -50,9 +50,9 @@ class RecoveringTable:
             check,
             now,
         )
-        self._copies: dict[int, Copy] = {}  # by open partition, as stored in it
+        self._copies: dict[int, LocalCopy] = {}  # by open partition, as stored in it
 
-    async def open(self, partition: int) -> Opened:
+    async def open(self, partition: int) -> OpenedPartition:
         # Each piece of the changelog is stored with the offset that it reaches.
         stop = threading.Event()
         recovering = asyncio.ensure_future(asyncio.to_thread(self._recover, partition, stop.is_set))
@@ -68,7 +68,7 @@ class RecoveringTable:
             self._log.warning(
                 "changelog_records_refused", partition=partition, without_dead_letter=found.left_out
             )
-        return Opened(found.records, found.refused)
+        return OpenedPartition(found.records, found.refused)
 
     def get(self, partition: int, key: bytes) -> bytes | None:
         return self._store.get(partition, key)
@@ -78,7 +78,7 @@ class RecoveringTable:
     ) -> Iterable[tuple[bytes, bytes]]:
         return self._store.items(partition, start, at_once)
 
-    def copy(self, partition: int) -> Copy | None:
+    def copy(self, partition: int) -> LocalCopy | None:
         return self._copies.get(partition)
 
     def keep(self, partition: int, changes: Sequence[Pair], reached: int, current: float) -> None:
@@ -99,12 +99,12 @@ class RecoveringTable:
             # The partition was closed in the meantime. If it is open again, it has read the
             # changes.
             return
-        copy = self._copies[partition] = Copy(known.topic, reached, current)
+        copy = self._copies[partition] = LocalCopy(known.topic, reached, current)
         self._store.write(partition, changes, copy)
 
     def _recover(
         self, partition: int, stopped: Callable[[], bool]
-    ) -> tuple[Copy, ChangelogFindings]:
+    ) -> tuple[LocalCopy, ChangelogFindings]:
         """Open a partition and recover it. Blocks, and touches nothing else of the table.
 
         The result is not used once `stopped` returns True.
@@ -113,7 +113,7 @@ class RecoveringTable:
         asked = self._now()
         changelog = Changelog(self._changelog, partition, self._settings)
         log, kept = changelog.look(), self._store.copy(partition)
-        plan = recovery(kept, log, asked)
+        plan = plan_recovery(kept, log, asked)
         if plan.distrust and self._store.empty(partition):
             self._log.warning(
                 "local_copy_emptied",
@@ -125,10 +125,10 @@ class RecoveringTable:
         if plan.start < log.high:
 
             def keep(changes: list[Pair], reached: int) -> None:
-                self._store.write(partition, changes, Copy(log.topic, reached, plan.since))
+                self._store.write(partition, changes, LocalCopy(log.topic, reached, plan.since))
 
             found = changelog.read(plan.start, log.high, self._check, keep, stopped)
-        current = Copy(log.topic, log.high - 1, asked)
+        current = LocalCopy(log.topic, log.high - 1, asked)
         if not stopped():
             self._store.write(partition, (), current)
         return current, found

@@ -1,21 +1,21 @@
 """The storage of a process's tasks: a table on the local disk, and the checkpoints that make it
 durable.
 
-It executes an engine's `Open`, `Transact`, `Keep` and `Close` for tasks with storage.
+It executes an engine's `Open`, `Transact`, `ApplyToStore` and `Close` for tasks with storage.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from kstorm.core.engine import Record
-from kstorm.core.engine.effects import Changes, Keep, Transact
-from kstorm.core.recovery import Copy
+from kstorm.core.engine import InputRecord
+from kstorm.core.engine.effects import ApplyToStore, Changes, Transact
+from kstorm.core.recovery import LocalCopy
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.metrics import Sample
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.kafka.records import record_of
-from kstorm.runtime.service.log import Logger
-from kstorm.runtime.service.metrics import Sample
-from kstorm.runtime.store.backend import AT_ONCE, Opened, StateBackend
+from kstorm.runtime.store.backend import AT_ONCE, OpenedPartition, StateBackend
 
 
 class TaskStore:
@@ -26,7 +26,7 @@ class TaskStore:
     ) -> None:
         """`now` returns the Unix time."""
         self._table, self._changelog, self._log, self._now = table, changelog, log, now
-        self._opening: dict[int, asyncio.Future[Opened]] = {}
+        self._opening: dict[int, asyncio.Future[OpenedPartition]] = {}
         self._began = 0.0  # wall clock at the start of the last transaction
         # Tasks whose offsets were in it. If it was committed, this process owned them.
         self._fenced: Iterable[int] = ()
@@ -37,7 +37,7 @@ class TaskStore:
         """Set the writer of checkpoints, which must be open."""
         self._writer = writer
 
-    async def open(self, task: int) -> Iterable[tuple[Record, str]]:
+    async def open(self, task: int) -> Iterable[tuple[InputRecord, str]]:
         """Recover a task's partition. Return the rejected records of the changelog, with the
         reason."""
         started = time.monotonic()
@@ -65,7 +65,7 @@ class TaskStore:
     ) -> Iterable[tuple[bytes, bytes]]:
         return self._table.items(task, start, at_once)
 
-    def copy(self, task: int) -> Copy | None:
+    def copy(self, task: int) -> LocalCopy | None:
         # The last checkpoint also proves that the copy is current, even if it changed nothing of
         # this task.
         copy = self._table.copy(task)
@@ -76,7 +76,7 @@ class TaskStore:
         self._began, self._fenced = self._now(), effect.offsets
         return await self._writer.write(self._changelog, effect)
 
-    def keep(self, effect: Keep) -> None:
+    def keep(self, effect: ApplyToStore) -> None:
         """Store a committed checkpoint on disk.
 
         It counts as current as of its start. If this process is slow from here on, another process

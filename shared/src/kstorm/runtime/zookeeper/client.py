@@ -6,7 +6,7 @@ and password. A user is the combination of both, and owns the nodes created with
 started again.
 
 TLS is configured once per process, for all of its ZooKeeper connections:
-`kstorm.runtime.zookeeper.tls`.
+`kstorm.runtime.base.zookeeper_tls`.
 """
 
 import logging
@@ -29,8 +29,8 @@ from kazoo.protocol.states import KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.runtime.zookeeper.obstacles import obstacle
-from kstorm.runtime.zookeeper.tls import ZooKeeperTls
+from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
+from kstorm.runtime.zookeeper.connection_problems import connection_problem
 
 NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
 """Errors to retry when ZooKeeper is available again."""
@@ -109,7 +109,7 @@ class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
         return (ready, [], []) if ready else super().select(readers, *others, **more)
 
 
-def not_allowed(auth: str, path: str) -> str:
+def permission_error(auth: str, path: str) -> str:
     """Explain that the login has no permission at `path`, with the remedy."""
     return (
         f"{_who(auth)} may not use {path}: set KSTORM_ZOOKEEPER_AUTH to the user and password "
@@ -123,7 +123,7 @@ def is_ended(client: KazooClient) -> bool:
     return bool(client.client_state == KeeperState.AUTH_FAILED)
 
 
-def not_let_in(auth: str) -> str:
+def login_error(auth: str) -> str:
     """Explain that the server rejects the login, with the remedy."""
     return f"{_who(auth)} has no access: check the user and the password in KSTORM_ZOOKEEPER_AUTH"
 
@@ -156,7 +156,7 @@ def start_client(
     live = client.start_async()
     if live.wait(_LOOK_WHY_SECS):
         return
-    if why := obstacle(connect, tls, _WHY_SECS):
+    if why := connection_problem(connect, tls, _WHY_SECS):
         raise BrokerError(f"ZooKeeper at {connect} cannot be used: {why}")
     if not live.wait(timeout):
         raise KazooTimeoutError("no session in time")
@@ -173,18 +173,18 @@ def _connect(client: KazooClient, connect: str, auth: str, tls: ZooKeeperTls | N
             "right?"
         ) from None
     except (AuthFailedError, ConnectionClosedError):
-        raise BrokerError(f"ZooKeeper at {connect} refuses: {not_let_in(auth)}") from None
+        raise BrokerError(f"ZooKeeper at {connect} refuses: {login_error(auth)}") from None
     except NoAuthError:
         _, _, chroot = connect.partition("/")
-        raise BrokerError(f"ZooKeeper refuses: {not_allowed(auth, f'/{chroot}')}") from None
+        raise BrokerError(f"ZooKeeper refuses: {permission_error(auth, f'/{chroot}')}") from None
 
 
 @contextmanager
-def told_errors(auth: str, where: str) -> Iterator[None]:
+def broker_errors(auth: str, where: str) -> Iterator[None]:
     """Convert ZooKeeper's errors at the nodes `where` to `BrokerError`."""
     try:
         yield
     except NoAuthError:
-        raise BrokerError(f"ZooKeeper refuses: {not_allowed(auth, where)}") from None
+        raise BrokerError(f"ZooKeeper refuses: {permission_error(auth, where)}") from None
     except KazooException as error:
         raise BrokerError(f"ZooKeeper did not complete the request at {where}: {error!r}") from None

@@ -24,7 +24,7 @@ from kazoo.exceptions import (
 
 from kstorm.kafka.ports import Ownership, Partition
 from kstorm.runtime.zookeeper.acl import check_own
-from kstorm.runtime.zookeeper.session import Job
+from kstorm.runtime.zookeeper.session import SessionJob
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def lock_path(root: str, partition: Partition) -> str:
     return f"{root}/locks/partition_{partition.partition}"
 
 
-class Lease(Job):
+class Lease(SessionJob):
     """A partition's lock, and the right to write its node. `wake` is called when the lock may be
     free.
 

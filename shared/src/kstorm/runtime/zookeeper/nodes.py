@@ -27,9 +27,9 @@ from kazoo.exceptions import (
 from kstorm.errors import InUseError
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
-from kstorm.runtime.zookeeper.client import open_client, told_errors
+from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
+from kstorm.runtime.zookeeper.client import broker_errors, open_client
 from kstorm.runtime.zookeeper.lease import NOTHING, lock_path, node_path
-from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 
 # results of the other operations of a failed transaction
 _NOT_TO_BLAME: Final = (RolledBackError, RuntimeInconsistency)
@@ -120,7 +120,7 @@ class OffsetNodes:
         return describe_holder(mark)
 
     def _errors(self, where: str) -> AbstractContextManager[None]:
-        return told_errors(self._auth, where)
+        return broker_errors(self._auth, where)
 
 
 @contextmanager

@@ -25,16 +25,16 @@ from kstorm.errors import BrokerError, FencedError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Ownership, Partition
+from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
 from kstorm.runtime.zookeeper.lease import NOTHING, Lease, node_path
 from kstorm.runtime.zookeeper.session import SESSION_SECS, ZooKeeperSession
-from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 from kstorm.topology import TopologyContext
 
 _CLOSE_SECS: Final = 2.0
 _MEANWHILE: Final = "offsets wait to be stored, and no partition can be started; check that address"
 
 
-class Session(Protocol):
+class OffsetSession(Protocol):
     """The part of `ZooKeeperSession` that stores use. It executes the work of their leases."""
 
     def add(self, job: Lease) -> None: ...
@@ -107,7 +107,7 @@ class ZooKeeperOffsets:
     """An `OffsetStore`: the offsets and locks of one spout task."""
 
     def __init__(
-        self, session: "Session", config: SpoutConfig, owner: dict[str, Any], auth: str = ""
+        self, session: "OffsetSession", config: SpoutConfig, owner: dict[str, Any], auth: str = ""
     ) -> None:
         self._session = session
         self._config = config

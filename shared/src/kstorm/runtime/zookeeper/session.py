@@ -1,7 +1,7 @@
 """A process's ZooKeeper session, and the only thread that sends requests in it.
 
-Requests are made by a `Job`: a partition's lease (`kstorm.runtime.zookeeper.lease`) or the watch of
-a topology (`kstorm.runtime.zookeeper.watch`). Other threads set requests on a job under the
+Requests are made by a `SessionJob`: a partition's lease (`kstorm.runtime.zookeeper.lease`) or the watch of
+a topology (`kstorm.runtime.zookeeper.topology_watch`). Other threads set requests on a job under the
 session's lock, and never wait for ZooKeeper.
 """
 
@@ -15,10 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import KazooException, NoAuthError
 
+from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
 from kstorm.runtime.zookeeper.acl import OpenToAllError
-from kstorm.runtime.zookeeper.client import NOT_NOW, is_ended, make_client, not_allowed, not_let_in
-from kstorm.runtime.zookeeper.obstacles import obstacle
-from kstorm.runtime.zookeeper.tls import ZooKeeperTls
+from kstorm.runtime.zookeeper.client import (
+    NOT_NOW,
+    is_ended,
+    login_error,
+    make_client,
+    permission_error,
+)
+from kstorm.runtime.zookeeper.connection_problems import connection_problem
 
 if TYPE_CHECKING:
     from kstorm.runtime.zookeeper.lease import Lease
@@ -40,7 +46,7 @@ _kazoo_log = logging.getLogger("kstorm.kazoo")
 _kazoo_log.setLevel(logging.CRITICAL)  # kazoo would log each attempt, `problem` reports it once
 
 
-class Job:
+class SessionJob:
     """Work to do in a session whenever it `has_work`. Everything except `take_turn` is called under
     the session's lock and must not wait."""
 
@@ -103,7 +109,7 @@ class ZooKeeperSession:
             connect, timeout, auth, tls, connection_retry=retry, logger=_kazoo_log
         )
         self._client.add_listener(self._heard)
-        self._jobs: list[Job] = []
+        self._jobs: list[SessionJob] = []
         self._connected = False
         self._since = time.monotonic()
         self._refusal = ""
@@ -114,7 +120,7 @@ class ZooKeeperSession:
         self._ending = False
         self._thread: threading.Thread | None = None
 
-    def add(self, job: Job) -> None:
+    def add(self, job: SessionJob) -> None:
         """Add a job. The first one connects."""
         with self.changed:
             self._jobs.append(job)
@@ -124,7 +130,7 @@ class ZooKeeperSession:
                 self._thread.start()
             self.changed.notify_all()
 
-    def remove(self, job: Job) -> None:
+    def remove(self, job: SessionJob) -> None:
         """Remove a job. Its ephemeral nodes stay until the session ends."""
         with self.changed:
             if job in self._jobs:
@@ -154,7 +160,7 @@ class ZooKeeperSession:
                 job.look_again()
             self.changed.notify_all()
 
-    def problem(self, jobs: Iterable[Job], meanwhile: str) -> str:
+    def problem(self, jobs: Iterable[SessionJob], meanwhile: str) -> str:
         """Return the reason why these jobs cannot be done, or "". An outage is reported after 2 s.
 
         `meanwhile` describes the consequence of an outage.
@@ -193,7 +199,7 @@ class ZooKeeperSession:
                 for job in self._jobs:
                     job.lost()
                 if is_ended(self._client):
-                    self._refusal, self._ended = f"refuses: {not_let_in(self._auth)}", True
+                    self._refusal, self._ended = f"refuses: {login_error(self._auth)}", True
             self.changed.notify_all()
 
     def _work(self) -> None:
@@ -217,7 +223,7 @@ class ZooKeeperSession:
     def _has_work(self) -> bool:
         return self._ending or self._ended or (self._connected and bool(self._due()))
 
-    def _due(self) -> list[Job]:
+    def _due(self) -> list[SessionJob]:
         now = time.monotonic()
         return [job for job in self._jobs if job.has_work and job.rests_until <= now]
 
@@ -243,7 +249,7 @@ class ZooKeeperSession:
         reason."""
         now = time.monotonic()
         if now - self._since >= _LOOK_WHY_SECS and now >= self._looks_why_next:
-            self._obstacle = obstacle(self.connect, self._tls, _WHY_SECS)
+            self._obstacle = connection_problem(self.connect, self._tls, _WHY_SECS)
             self._looks_why_next = time.monotonic() + _LOOK_WHY_AGAIN_SECS
 
     def _start_again(self) -> None:
@@ -252,7 +258,7 @@ class ZooKeeperSession:
         if not ending:
             self._client.start_async()
 
-    def _give_turn(self, job: Job) -> None:
+    def _give_turn(self, job: SessionJob) -> None:
         rest = 0.0
         try:
             job.take_turn(self._client, self.changed)
@@ -266,7 +272,7 @@ class ZooKeeperSession:
             why = (
                 f"{type(error).__name__} at {job.path}"
                 if allowed
-                else not_allowed(self._auth, job.path)
+                else permission_error(self._auth, job.path)
             )
             job.refusal = f"refuses: {why}"
             rest = _AFTER_REFUSAL_SECS

@@ -26,8 +26,8 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
 from kstorm.errors import ConfigError, InUseError
-from kstorm.runtime.zookeeper.client import open_client, told_errors
-from kstorm.runtime.zookeeper.tls import ZooKeeperTls
+from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
+from kstorm.runtime.zookeeper.client import broker_errors, open_client
 
 ROOT: Final = "/kstorm-topologies"
 _NAMES_ALONE: Final = Permissions.READ | Permissions.CREATE | Permissions.DELETE
@@ -125,7 +125,7 @@ class Topologies:
     def names(self) -> Sequence[str]:
         """Return the topologies whose spouts have ever run with this ZooKeeper, except killed
         ones."""
-        with told_errors(self._auth, ROOT):
+        with broker_errors(self._auth, ROOT):
             try:
                 return sorted(self._client.get_children(ROOT))
             except NoNodeError:
@@ -144,7 +144,7 @@ class Topologies:
 
     def deactivation(self, topology: str) -> Deactivation | None:
         """Return the deactivation, or None if the topology is active."""
-        with told_errors(self._auth, deactivated_path(topology)):
+        with broker_errors(self._auth, deactivated_path(topology)):
             return read_deactivation(self._client, topology)
 
     def deactivate(self, topology: str, by: str = "") -> bool:
@@ -153,7 +153,7 @@ class Topologies:
         `by` is the operator's name. It defaults to this host.
         """
         mark = Deactivation(by or socket.gethostname(), os.getpid(), time.time())
-        with told_errors(self._auth, deactivated_path(topology)):
+        with broker_errors(self._auth, deactivated_path(topology)):
             try:
                 self._client.create(deactivated_path(topology), msgspec.json.encode(mark))
             except NodeExistsError:
@@ -162,7 +162,7 @@ class Topologies:
 
     def activate(self, topology: str) -> bool:
         """Activate a topology, so that its spouts emit. Return False if it already is."""
-        with told_errors(self._auth, deactivated_path(topology)):
+        with broker_errors(self._auth, deactivated_path(topology)):
             try:
                 self._client.delete(deactivated_path(topology))
             except NoNodeError:
@@ -172,7 +172,7 @@ class Topologies:
     def spouts(self, topology: str) -> Sequence[SpoutReport]:
         """Return the reports of the processes that run its spout tasks. Dead ones are included
         until their session times out."""
-        with told_errors(self._auth, spouts_path(topology)):
+        with broker_errors(self._auth, spouts_path(topology)):
             return sorted(
                 self._reports(topology), key=lambda report: (report.component, report.instance)
             )
@@ -180,7 +180,7 @@ class Topologies:
     def forget(self, topology: str) -> None:
         """Remove all nodes of a topology, so that it is active if it is started again. Raises
         `InUseError` if one of its spouts runs."""
-        with told_errors(self._auth, topology_path(topology)):
+        with broker_errors(self._auth, topology_path(topology)):
             for path in (
                 spouts_path(topology),
                 deactivated_path(topology),

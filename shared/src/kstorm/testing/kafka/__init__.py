@@ -10,9 +10,9 @@ ZooKeeper.
 See docs/testing.md for more.
 """
 
+from kstorm.testing.external_topics import PermanentRefusal
 from kstorm.testing.kafka.broker import FakeRecord
 from kstorm.testing.kafka.cluster import KafkaCluster
 from kstorm.testing.kafka.fake import FakeKafka
-from kstorm.testing.outside import ForGood
 
-__all__ = ["FakeKafka", "FakeRecord", "ForGood", "KafkaCluster"]
+__all__ = ["FakeKafka", "FakeRecord", "KafkaCluster", "PermanentRefusal"]

@@ -50,7 +50,7 @@ class FakeRecord(NamedTuple):
         return list(self.own_headers) or None
 
 
-class Log:
+class PartitionLog:
     """The records of one partition. Offsets increase and may have gaps."""
 
     def __init__(self) -> None:
@@ -63,6 +63,10 @@ class Log:
         """Append a record that already has its offset."""
         self.records.append(record)
         self.end = record.position + 1
+
+    def append_unseen(self, count: int) -> None:
+        """Append `count` offsets that hold no record for any reader."""
+        self.end += count
 
     def append_undecodable(self, count: int) -> tuple[int, int]:
         """Append a batch of `count` records that no reader can decode."""
@@ -96,7 +100,7 @@ class Topics:
     """Topics by name, with one log per partition."""
 
     def __init__(self) -> None:
-        self._logs: dict[Partition, Log] = {}
+        self._logs: dict[Partition, PartitionLog] = {}
         self._turn = count()
 
     def create(self, topic: str, partitions: int) -> None:
@@ -108,7 +112,7 @@ class Topics:
                 f"least {max(have, 1)}"
             )
         for number in range(have, partitions):
-            self._logs[Partition(topic, number)] = Log()
+            self._logs[Partition(topic, number)] = PartitionLog()
 
     def delete(self, topic: str) -> None:
         for partition in self.partitions(topic):
@@ -121,10 +125,10 @@ class Topics:
         """Return the sorted partitions of a topic. Empty if the topic does not exist."""
         return sorted(partition for partition in self._logs if partition.topic == topic)
 
-    def find(self, partition: Partition) -> Log | None:
+    def find(self, partition: Partition) -> PartitionLog | None:
         return self._logs.get(partition)
 
-    def log(self, topic: str, partition: int) -> Log:
+    def log(self, topic: str, partition: int) -> PartitionLog:
         """Return the log of a partition. Raises `TopicError`, naming the topics that exist."""
         log = self._logs.get(Partition(topic, partition))
         if log is None:
@@ -169,7 +173,7 @@ class Topics:
         return record
 
 
-class Answers:
+class PendingRequests:
     """Requests to the servers and who asked. They are answered later, in order."""
 
     def __init__(self) -> None:

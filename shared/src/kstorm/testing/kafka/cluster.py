@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from kstorm.core.spout_task import SpoutTask
 from kstorm.kafka.bolt import KafkaBolt
 from kstorm.kafka.spout import KafkaSpout
+from kstorm.kafka.unit_writer import UnitWriter
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.kafka.writer import FakeWriter
 from kstorm.testing.placement import DiskFate
@@ -59,9 +60,9 @@ class KafkaCluster(LocalCluster):
         if component in self._writers:
             for number, process in enumerate(self.processes(component)):
                 if executor in (None, number):
-                    for slot in process.engine.slots.values():
-                        if slot.owned:
-                            self._lose_what_waits(slot.task)
+                    for tenure in process.engine.tenures.values():
+                        if tenure.owned:
+                            self._lose_what_waits(tenure.task)
         super().crash(component, executor, disk)
 
     def _ask_again(self) -> bool:
@@ -87,7 +88,9 @@ class KafkaCluster(LocalCluster):
 
     @staticmethod
     def _lose_what_waits(task: Any) -> None:
-        owner = getattr(task.spout, "_finished", None) if isinstance(task, SpoutTask) else task.bolt
+        owner = getattr(task.spout, "_storing", None) if isinstance(task, SpoutTask) else task.bolt
         writer = getattr(owner, "_writer", None)  # it may not be open yet
+        if isinstance(writer, UnitWriter):
+            writer = writer.writer
         if isinstance(writer, FakeWriter):
             writer.lose()

@@ -7,14 +7,14 @@ from typing import Any
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.ports import KAFKA, UNKNOWN_BROKER, Headers, KafkaPorts, Partition
-from kstorm.testing.kafka.broker import Answers, FakeRecord, Topics, as_bytes, as_headers
+from kstorm.testing.external_topics import OUTSIDE
+from kstorm.testing.kafka.broker import FakeRecord, PendingRequests, Topics, as_bytes, as_headers
 from kstorm.testing.kafka.cluster import KafkaCluster
 from kstorm.testing.kafka.epochs import CommittedRecords, FakePositions
-from kstorm.testing.kafka.offsets import FakeOffsets, Nodes, path_of
-from kstorm.testing.kafka.orders import FakeOrders
+from kstorm.testing.kafka.offsets import FakeNodes, FakeOffsets, path_of
+from kstorm.testing.kafka.replay_requests import FakeReplayRequests
 from kstorm.testing.kafka.source import FakeSource
 from kstorm.testing.kafka.writer import FakeWriter, Refuse
-from kstorm.testing.outside import OUTSIDE
 from kstorm.testing.processes import POSITION
 from kstorm.topology import Topology, TopologyContext
 
@@ -35,8 +35,8 @@ class FakeKafka:
         """Id of the deployment (`KSTORM_TOPOLOGY_ID`). Components read it when they start."""
         self.refuse: Refuse = lambda topic, key, value: None
         """Returns why the broker refuses a record that a bolt writes, or None to accept it. With
-        exactly-once processing, a `ForGood` reason is permanent."""
-        self._topics, self._answers, self._nodes = Topics(), Answers(), Nodes()
+        exactly-once processing, a `PermanentRefusal` reason is permanent."""
+        self._topics, self._answers, self._nodes = Topics(), PendingRequests(), FakeNodes()
         for topic, partitions in (topics or {}).items():
             self.create_topic(topic, partitions)
 
@@ -54,7 +54,7 @@ class FakeKafka:
             open_positions=lambda context: FakePositions(
                 self._answers, context.resources[POSITION]
             ),
-            open_orders=lambda context: FakeOrders(
+            open_orders=lambda context: FakeReplayRequests(
                 self._topics, self._answers, context.topology.orders_topic
             ),
         )
@@ -128,6 +128,10 @@ class FakeKafka:
         Returns its first offset, and the offset after its last.
         """
         return self._topics.log(topic, partition).append_undecodable(count)
+
+    def produce_unseen(self, topic: str, count: int = 1, partition: int = 0) -> None:
+        """Append `count` offsets that no reader sees: transaction markers and aborted records."""
+        self._topics.log(topic, partition).append_unseen(count)
 
     def expire(self, topic: str, before: int, partition: int = 0) -> None:
         """Delete the records before an offset, as retention does."""

@@ -7,7 +7,7 @@ from kstorm.errors import BrokerError, FencedError, KstormError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Ownership, Partition
-from kstorm.testing.kafka.broker import Answers
+from kstorm.testing.kafka.broker import PendingRequests
 from kstorm.testing.processes import PROCESS
 from kstorm.topology import TopologyContext
 
@@ -24,7 +24,7 @@ class _Lease:
 
 
 @dataclass
-class Nodes:
+class FakeNodes:
     """State shared by all stores. It outlives them."""
 
     data: dict[str, bytes] = field(default_factory=dict)
@@ -63,7 +63,11 @@ class FakeOffsets:
     """
 
     def __init__(
-        self, nodes: Nodes, answers: Answers, config: SpoutConfig, context: TopologyContext
+        self,
+        nodes: FakeNodes,
+        answers: PendingRequests,
+        config: SpoutConfig,
+        context: TopologyContext,
     ) -> None:
         self._nodes, self._answers, self._config = nodes, answers, config
         self._leases: dict[Partition, _Lease] = {}

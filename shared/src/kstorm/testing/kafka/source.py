@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
 from kstorm.kafka.hosts import StaticHosts, topics_matching
 from kstorm.kafka.ports import Broker, Partition, SourceFault
-from kstorm.testing.kafka.broker import Answers, FakeRecord, Topics
+from kstorm.testing.kafka.broker import FakeRecord, PendingRequests, Topics
 
 _BROKER = Broker("fake", 9092)
 _AWAY = "the fake Kafka cannot be reached"
@@ -17,7 +17,7 @@ class FakeSource:
     Like every `SourceReader`, it resets a pause in `assign` and `unassign`.
     """
 
-    def __init__(self, topics: Topics, answers: Answers, config: SpoutConfig) -> None:
+    def __init__(self, topics: Topics, answers: PendingRequests, config: SpoutConfig) -> None:
         self._topics, self._answers, self._config = topics, answers, config
         self._known: Mapping[Partition, Broker] | None = None
         self._looking = False
@@ -28,6 +28,7 @@ class FakeSource:
         # Partitions that stopped before an undecodable batch, each with a token of that stop.
         self._stands: dict[Partition, object] = {}
         self._ends: dict[Partition, int] = {}
+        self._reached: dict[Partition, int] = {}
         self._faults: list[SourceFault] = []
         self._told: set[str] = set()
 
@@ -60,6 +61,7 @@ class FakeSource:
         """Stop reading the partition, and forget that it was paused."""
         self._paused.discard(partition)
         self._positions.pop(partition, None)
+        self._reached.pop(partition, None)
         self._forget_undecodable(partition)
         for asked in [asked for asked in self._asked if asked[0] == partition]:
             del self._asked[asked]
@@ -93,6 +95,11 @@ class FakeSource:
         """Return faults since the last call, each of them once."""
         faults, self._faults = self._faults, []
         return faults
+
+    def ends_reached(self) -> Mapping[Partition, int]:
+        """Return the ends after which a read found no record."""
+        reached, self._reached = self._reached, {}
+        return reached
 
     def end_offset(self, partition: Partition) -> int | None:
         """Return the end offset as of the last read of the partition."""
@@ -157,6 +164,8 @@ class FakeSource:
             records = [record for record in records if record.position < batch[0]]
             if most and not records:
                 self._look_into(partition, batch)
+        elif most and not records:
+            self._reached[partition] = self._positions[partition] = log.end
         return records
 
     def _look_into(self, partition: Partition, batch: tuple[int, int]) -> None:

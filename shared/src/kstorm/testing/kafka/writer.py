@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kstorm.errors import BrokerError, TopicError
 from kstorm.kafka.ports import Headers, OnBatchDelivery, OnDelivery, RecordColumn
-from kstorm.testing.kafka.broker import Answers, Topics, as_bytes, as_headers
+from kstorm.testing.kafka.broker import FakeRecord, PendingRequests, Topics, as_bytes, as_headers
 
 MAX_BYTES: Final = 1_000_000  # librdkafka's message.max.bytes
 
@@ -25,12 +25,17 @@ class FakeWriter:
     def __init__(
         self,
         topics: Topics,
-        answers: Answers,
+        answers: PendingRequests,
         refuse: Refuse,
         properties: Mapping[str, Any] | None = None,
     ) -> None:
         self._topics, self._answers, self._refuse = topics, answers, refuse
         self._shared = properties is None
+        # librdkafka's report of a record that was written has the record only on request.
+        self._reports_records = (properties or {}).get("delivery.report.only.error") in (
+            False,
+            "false",
+        )
 
     def write(
         self,
@@ -40,16 +45,22 @@ class FakeWriter:
         on_delivery: OnDelivery,
         headers: Headers | None = None,
     ) -> None:
-        """Queue a record. Raises `BrokerError` if it is too large."""
+        """Queue a record. Raises `BrokerError` if it is too large, or if the topic is not text."""
+        if not isinstance(topic, str) or not _is_text(topic):
+            raise BrokerError(
+                f"a record for topic {topic!r} was refused: the name of a topic must be text"
+            )
         if size(key) + size(value) > MAX_BYTES:
             raise BrokerError(
                 f"a record of {size(key) + size(value):,} bytes is too large for topic {topic!r}"
             )
 
         def report(errors: Sequence[object]) -> None:
-            on_delivery(errors[0] if errors else None, None)
+            written = batch.record if self._reports_records else None
+            on_delivery(errors[0] if errors else None, written)
 
-        self._send(_Batch(report), topic, [key], [value], [headers])
+        batch = _Batch(report)
+        self._send(batch, topic, [key], [value], [headers])
 
     def write_batch(
         self,
@@ -59,6 +70,10 @@ class FakeWriter:
         on_done: OnBatchDelivery,
         headers: Sequence[Headers] | None = None,
     ) -> None:
+        """Queue records. Raises `TypeError` or reports an error if the topic is not text, as
+        librdkafka does."""
+        if not isinstance(topic, str):
+            raise TypeError(f"the name of a topic must be text, but is {topic!r}")
         self._send(_Batch(on_done), topic, keys, values, headers or [None] * len(values))
 
     async def close(self) -> None:
@@ -99,7 +114,7 @@ class FakeWriter:
             error = "it is too large"
         if error is None:
             try:
-                self._topics.append(topic, key, value, headers)
+                batch.record = self._topics.append(topic, key, value, headers)
             except TopicError as missing:
                 error = str(missing)
         self._answers.later(self, lambda: batch.reported(error))
@@ -117,6 +132,8 @@ class _Batch:
     def __init__(self, on_done: OnBatchDelivery) -> None:
         self._on_done = on_done
         self.waiting = 0
+        self.record: FakeRecord | None = None
+        """The record that was appended last."""
         self._errors: list[object] = []
 
     def reported(self, error: str | None) -> None:
@@ -130,6 +147,15 @@ class _Batch:
         """Report all remaining records as undelivered."""
         while self.waiting:
             self.reported(error)
+
+
+def _is_text(topic: str) -> bool:
+    """Return True if UTF-8 can encode it."""
+    try:
+        topic.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def size(data: str | bytes | None) -> int:

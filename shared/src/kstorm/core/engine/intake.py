@@ -1,0 +1,46 @@
+"""Limits the input that a process has in hand: polled, and not finished yet.
+
+The limit is the engine's decision, as all others. The driver only obeys it: while `full` is True,
+it polls nothing more.
+"""
+
+from kstorm.core.engine.units import Unit
+
+HIGH_RECORDS, LOW_RECORDS = 400, 100
+HIGH_BYTES, LOW_BYTES = 48 << 20, 12 << 20
+
+
+class Intake:
+    """Counts the records in hand and their bytes.
+
+    It is full above one of the high marks, and stays full until both counts have fallen to their
+    low marks. Between two marks lies a good share of work, because a pause costs: Kafka's client
+    discards what it has prefetched.
+    """
+
+    __slots__ = ("bytes", "full", "high", "low", "records")
+
+    def __init__(
+        self,
+        high: tuple[int, int] = (HIGH_RECORDS, HIGH_BYTES),
+        low: tuple[int, int] = (LOW_RECORDS, LOW_BYTES),
+    ) -> None:
+        """`high` and `low` are records and bytes."""
+        self.high, self.low = high, low
+        self.records = self.bytes = 0
+        self.full = False
+        """True while no more input may be polled. Other threads may read it."""
+
+    def take(self, records: int, size: int) -> Unit:
+        """Count a poll. Its records are finished when the returned unit is done."""
+        self.records += records
+        self.bytes += size
+        if self.records > self.high[0] or self.bytes > self.high[1]:
+            self.full = True
+        return Unit(lambda: self._finish(records, size))
+
+    def _finish(self, records: int, size: int) -> None:
+        self.records -= records
+        self.bytes -= size
+        if self.records <= self.low[0] and self.bytes <= self.low[1]:
+            self.full = False

@@ -1,0 +1,56 @@
+"""A spout task whose trees never fail: a late tree is reported and stays pending."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from kstorm.core.dead_letters import kind_of
+from kstorm.core.sendable import shown_values
+from kstorm.core.spout_task import Pending, SpoutTask
+from kstorm.core.user_code import Steps
+from kstorm.errors import UnsendableError
+from kstorm.topology import Traced
+
+
+class ExactSpoutTask(SpoutTask):
+    """Like `SpoutTask`, but nothing is emitted again.
+
+    A tree that exceeds the message timeout is counted, and its timeout restarts.
+    """
+
+    def refused(self, error: UnsendableError, values: Sequence[Any], message_id: Any) -> None:
+        """Write a tuple that cannot be sent to the dead letters, because it is not replayed.
+
+        Its message is acked when the letter is stored.
+        """
+        note = self.report_refused(error)
+        topic, partition, offset = "", -1, -1
+        if message_id is not None and isinstance(self.spout, Traced):
+            topic, partition, _, (offset, *_) = next(iter(self.spout.origins([message_id])))
+        self.collector.dead_letter(
+            f"cannot be emitted: {error}",
+            value=shown_values(values),
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            attempts=1,
+            kind=kind_of(error),
+            error=note,
+            on_stored=None if message_id is None else partial(self.ack_at_once, message_id),
+        )
+
+    def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
+        """Report late trees by their messages. Their slots stay taken until they end."""
+        if overdue:
+            some = ", ".join(repr(message_id) for message_id, _ in islice(overdue.values(), 5))
+            late = (
+                f"{len(overdue)} trees have been open for longer than "
+                f"topology_message_timeout_secs, for example those of the messages {some}. They "
+                f"take {self.in_flight} of {self.max_pending} places of topology_max_spout_pending "
+                "until they end, because the spout does not replay their messages. A bolt that "
+                "neither acks nor fails a tuple reports it; `kstorm why` names the task that has it"
+            )
+            self.on_error(TimeoutError(late), "waiting for acks")
+            self._pending.put_all_new(overdue.items())
+        yield from ()

@@ -1,0 +1,199 @@
+"""Counts the values of a Protobuf message before it is decoded.
+
+Decoded data takes more memory than its bytes: a nested message may be two bytes, but takes memory
+for each field of its type, set or not. Then it is also converted to a dict. So the bytes are
+scanned according to the message type, without creating objects. Short messages are not scanned.
+"""
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka.schema_registry.serde import SchemaId
+
+from kstorm.kafka.message_limits import too_many
+from kstorm.registry.protobuf_plan import (
+    MOST_VALUES_A_BYTE,
+    UNKNOWN,
+    FieldCost,
+    MessageType,
+    MessageTypes,
+    WireType,
+)
+
+if TYPE_CHECKING:
+    from kstorm.registry.client import NonBlockingRegistryClient
+
+MOST_LEVELS: Final = 200
+"""Maximum nesting of messages. The decoder's limit is 100, but starts again in each `Any`."""
+MOST_PLACES: Final = 4_000_000
+"""Maximum fields in the types of all nested messages, set or not. Each takes up to 16 bytes."""
+
+_SHORTEST: Final = 6
+_LONGEST_NUMBER: Final = 10
+_PIECE: Final = 1 << 16
+_CONTINUED: Final = bytes(range(128, 256))
+"""Bytes of a varint, except the last one."""
+_STEP: Final = 7
+"""Mask of a tag's bits that hold the wire type."""
+
+
+class ProtobufValueLimit:
+    """Checks messages of one class before they are decoded."""
+
+    def __init__(self, client: "NonBlockingRegistryClient", message_type: Any, most: int) -> None:
+        """`most`: maximum number of values of a message."""
+        self._client = client
+        self._kinds = MessageTypes(message_type.DESCRIPTOR)
+        self._most = most
+        messages = MOST_PLACES // max(1, self._kinds.widest)
+        self._harmless = (
+            0 if self._kinds.is_open else min(most // MOST_VALUES_A_BYTE, 2 * (messages - 1))
+        )
+
+    def check(self, data: bytes) -> None:
+        """Raise `ValueError` if the message has too many values or is nested too deeply.
+
+        Raises `NotYetError` while the registry has not returned the schema.
+        """
+        if len(data) < max(_SHORTEST, self._harmless) or data[0] > 1:
+            return
+        told = SchemaId("PROTOBUF")
+        start = told.from_bytes(BytesIO(data)).tell()
+        # Ask for the schema first: until it is available, the message is retried and need not be
+        # scanned.
+        if told.id is None:
+            self._client.get_schema_by_guid(str(told.guid), "serialized")
+        else:
+            self._client.get_schema(told.id, None, "serialized")
+        count(self._kinds, data, start, self._most)
+
+
+def count(kinds: MessageTypes, data: bytes, at: int, most: int) -> int:
+    """Count the values from `at`, including nested ones and field names.
+
+    Raises `ValueError` as soon as there are more than `most`, and if the message is nested too
+    deeply or invalid.
+    """
+    walk = _MessageScan(kinds, data, most)
+    try:
+        walk.message(kinds.root, at, len(data), 0, 0)
+    except IndexError:
+        raise _damaged() from None
+    return walk.values
+
+
+class _MessageScan:
+    def __init__(self, kinds: MessageTypes, data: bytes, most: int) -> None:
+        self.values = 1
+        self._places = 0
+        self._kinds = kinds
+        self._data = data
+        self._most = most
+
+    def message(self, kind: MessageType, at: int, end: int, group: int, level: int) -> int:
+        """Return the end of a message: `end`, or after the end tag of `group`, if not 0."""
+        if level > MOST_LEVELS:
+            raise ValueError(f"its messages are nested more than {MOST_LEVELS} levels deep")
+        self._enter(kind)
+        seen, spans = 0, {}
+        while at < end:
+            tag, at = self._number(at)
+            if tag & _STEP == WireType.GROUP_END:
+                if tag & ~_STEP != group:
+                    raise _damaged()
+                group = 0
+                break
+            field = kind.fields.get(tag) or self._kinds.extension(kind, tag)
+            if field:
+                self._occurs(field, seen)
+                seen |= field.bit
+            at, stop = self._span(field, tag, at, end, level)
+            if field and tag & _STEP == WireType.LENGTH:
+                self._within(field, at, stop, level)
+            if kind.is_any:
+                spans[tag] = at, stop
+            at = stop
+        if group:
+            raise _damaged()
+        if kind.is_any:
+            self._unpack(spans, level)
+        return at
+
+    def _enter(self, kind: MessageType) -> None:
+        self._places += kind.places
+        if self._places > MOST_PLACES:
+            raise ValueError(
+                f"its messages have more than {MOST_PLACES:,} fields, including unset ones"
+            )
+
+    def _occurs(self, field: FieldCost, seen: int) -> None:
+        first = not seen & field.bit
+        if field.merges and self._kinds.has_any and not first:
+            # One part may contain the type of an `Any`, and the other one its value.
+            raise ValueError(
+                "it has a message in two parts, which is not allowed where an Any may occur"
+            )
+        self._add(field.values + (field.first if first else 0))
+
+    def _span(
+        self, field: FieldCost | None, tag: int, at: int, end: int, level: int
+    ) -> tuple[int, int]:
+        """Return start and end of a tag's value."""
+        stop = end + 1
+        match tag & _STEP:
+            case WireType.NUMBER:
+                stop = self._number(at)[1]
+            case WireType.EIGHT:
+                stop = at + 8
+            case WireType.FOUR:
+                stop = at + 4
+            case WireType.LENGTH:
+                length, at = self._number(at)
+                stop = at + length
+            case WireType.GROUP:
+                inner = field.kind if field and field.kind else UNKNOWN
+                stop = self.message(inner, at, end, tag & ~_STEP, level + 1)
+        if stop > end:
+            raise _damaged()
+        return at, stop
+
+    def _within(self, field: FieldCost, at: int, stop: int, level: int) -> None:
+        if field.kind:
+            self.message(field.kind, at, stop, 0, level + 1)
+        elif field.packed is WireType.NUMBER:
+            for piece in range(at, stop, _PIECE):
+                self._add(
+                    len(self._data[piece : min(piece + _PIECE, stop)].translate(None, _CONTINUED))
+                )
+        elif field.packed is not None:
+            self._add((stop - at) // (8 if field.packed is WireType.EIGHT else 4))
+
+    def _unpack(self, spans: dict[int, tuple[int, int]], level: int) -> None:
+        """Count the contents of an `Any`, which also become a dict if the type is known."""
+        url, value = (spans.get(number << 3 | WireType.LENGTH, (0, 0)) for number in (1, 2))
+        kind = self._kinds.any_of(self._data[slice(*url)].decode(errors="replace"))
+        if kind:
+            self.message(kind, *value, 0, level + 1)
+
+    def _add(self, values: int) -> None:
+        self.values += values
+        if self.values > self._most:
+            raise too_many("it", self._most)
+
+    def _number(self, at: int) -> tuple[int, int]:
+        """Return a varint and its end offset."""
+        data = self._data
+        byte = data[at]
+        found, shift = byte & 0x7F, 7
+        while byte > 127:
+            if shift == 7 * _LONGEST_NUMBER:
+                raise ValueError(f"it has a number of more than {_LONGEST_NUMBER} bytes")
+            at += 1
+            byte = data[at]
+            found |= (byte & 0x7F) << shift
+            shift += 7
+        return found, at + 1
+
+
+def _damaged() -> ValueError:
+    return ValueError("it ends too early, or is not a Protobuf message")

@@ -1,0 +1,1 @@
+"""The floor of the runtime: settings, log, metrics, secrets. It imports nothing else of the runtime."""

@@ -1,6 +1,0 @@
-"""Recognise loopback addresses."""
-
-
-def is_own(host: str) -> bool:
-    """Return True if the host is only reachable from this machine."""
-    return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,0 +1,300 @@
+"""What became of each offset: counted by what is left over, kept until it is confirmed, and without a gap whatever dies."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from kstorm.errors import FrameError
+from kstorm.kafka import finished_ranges
+from kstorm.kafka.finished_ranges import (
+    CLAIMED,
+    COMMITTED,
+    FinishedRange,
+    OffsetOutcomes,
+    Skipped,
+    decode_range,
+    moved_range,
+)
+
+
+def until(outcomes: OffsetOutcomes, end: int) -> FinishedRange:
+    found = outcomes.until(end)
+    assert found is not None
+    return found
+
+
+def test_what_is_not_an_exception_was_acked() -> None:
+    outcomes = OffsetOutcomes(10)
+    outcomes.gap(12, 15)
+    outcomes.empty(16)
+    outcomes.dead(11)
+    outcomes.dead(17)
+    outcomes.retried(18, 3)
+    found = until(outcomes, 20)
+    assert found.n == {"acked": 4, "absent": 3, "empty": 1, "dead": 2}
+    assert (found.start, found.end) == (10, 20)
+    assert (found.dead, found.empty, found.retried) == (
+        [(11, 12), (17, 18)],
+        [(16, 17)],
+        [(18, 19, 3)],
+    )
+
+
+def test_a_range_counts_what_is_below_its_end() -> None:
+    """Messages finish out of order; the rest is in the ranges that follow, and nothing is in two."""
+    outcomes = OffsetOutcomes(0)
+    for offset in (1, 5, 7):
+        outcomes.empty(offset)
+    outcomes.retried(5, 2)
+    outcomes.gap(8, 12)
+    assert until(outcomes, 5).n == {"acked": 4, "empty": 1}
+    outcomes.confirmed(5)
+    assert until(outcomes, 10).n == {"acked": 1, "empty": 2, "absent": 2}
+    assert until(outcomes, 10).retried == [(5, 6, 2)]
+    outcomes.confirmed(10)
+    assert until(outcomes, 13).n == {"acked": 1, "absent": 2}
+
+
+def test_what_is_not_confirmed_is_said_again() -> None:
+    """With more, if there is more by then."""
+    outcomes = OffsetOutcomes(0)
+    outcomes.dead(1)
+    assert until(outcomes, 2) == until(outcomes, 2)
+    outcomes.dead(2)
+    assert (until(outcomes, 3).start, until(outcomes, 3).dead) == (0, [(1, 3)])
+
+
+def test_nothing_new_is_no_range() -> None:
+    """Nor is a step back, as of what was claimed and is given back."""
+    assert OffsetOutcomes(4).until(4) is None
+    assert OffsetOutcomes(4).until(3) is None
+
+
+def test_what_was_skipped_is_neither_absent_nor_acked() -> None:
+    """Though no message comes from there either; what is absent beside it is."""
+    outcomes = OffsetOutcomes(0)
+    outcomes.skip(10, 20, "expired")
+    outcomes.gap(5, 25)
+    found = until(outcomes, 30)
+    assert found.n == {"acked": 10, "absent": 10, "skipped": 10}
+    assert found.skipped == [Skipped(10, 20, "expired")]
+    assert until(outcomes, 15).skipped == [Skipped(10, 15, "expired")]
+    outcomes.confirmed(15)
+    assert until(outcomes, 30).skipped == [Skipped(15, 20, "expired")]
+
+
+def test_without_tracking_it_is_only_claimed() -> None:
+    """What was seen of a message is known all the same."""
+    outcomes = OffsetOutcomes(0, rest=CLAIMED)
+    outcomes.empty(1)
+    assert until(outcomes, 3).n == {"claimed": 2, "empty": 1}
+
+
+def test_of_what_is_claimed_before_it_is_emitted_nothing_else_is_known() -> None:
+    outcomes = OffsetOutcomes(0, rest=CLAIMED, claims=True)
+    assert until(outcomes, 10).n == {"claimed": 10}
+    outcomes.confirmed(10)
+    outcomes.gap(2, 4)
+    outcomes.empty(5)
+    outcomes.dead(12)
+    assert until(outcomes, 20).n == {"claimed": 10}
+
+
+def test_what_a_former_life_has_committed_is_said_to_be_that() -> None:
+    """Exactly once; who emitted it did not live to see its trees end. Without ackers nobody ever sees that."""
+    assert until(OffsetOutcomes(3, 9), 12).n == {"acked": 3, "committed": 6}
+    untracked = OffsetOutcomes(3, 9, rest=COMMITTED)
+    untracked.empty(10)
+    assert until(untracked, 12).n == {"committed": 8, "empty": 1}
+
+
+def test_a_move_says_who_and_why() -> None:
+    forth, back = moved_range(3, 9, "reset", "anna"), moved_range(9, 3, "reset", "anna")
+    assert forth is not None
+    assert (forth.n, forth.skipped) == ({"skipped": 6}, [Skipped(3, 9, "reset", "anna")])
+    assert back is not None
+    assert (back.n, back.skipped) == ({}, [Skipped(9, 3, "reset", "anna")])
+    assert moved_range(3, 3, "reset") is None
+
+
+@pytest.mark.parametrize(
+    ("to", "counts", "skipped"),
+    [
+        (12, {"committed": 6, "skipped": 3}, [(9, 12)]),
+        (9, {"committed": 6}, []),
+        (7, {"committed": 4}, [(9, 7)]),
+        (3, {}, [(9, 3)]),
+        (1, {}, [(9, 1)]),
+    ],
+)
+def test_a_move_of_a_position_skips_nothing_that_was_committed(
+    to: int, counts: dict[str, int], skipped: list[tuple[int, int]]
+) -> None:
+    """Exactly once: 3 is stored, and all before 9 was committed. What lies between is in no range yet."""
+    found = moved_range(3, to, "reset", position=9)
+    assert found is not None
+    assert (found.start, found.end, found.n) == (3, to, counts)
+    assert [(skip.start, skip.end) for skip in found.skipped] == skipped
+
+
+def test_a_range_says_since_when_it_may_have_been_emitted() -> None:
+    """So who looks for its tuples knows where to begin."""
+    outcomes = OffsetOutcomes(0, now=100)
+    outcomes.begin(0, 110)
+    outcomes.begin(5, 120)
+    outcomes.begin(5, 130)
+    outcomes.begin(9, 140)
+    assert until(outcomes, 4).since == 110
+    outcomes.confirmed(4)
+    assert until(outcomes, 9).since == 110, "4 was emitted before 5"
+    outcomes.confirmed(5)
+    assert until(outcomes, 9).since == 130
+    outcomes.confirmed(20)
+    assert until(outcomes, 21).since == 140
+
+
+def test_all_dead_letters_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In as many ranges as it takes; a row of them is one entry."""
+    monkeypatch.setattr(finished_ranges, "MOST_DEAD", 2)
+    outcomes = OffsetOutcomes(0)
+    for offset in (1, 2, 3, 5, 7, 9):
+        outcomes.dead(offset)
+    ranges = []
+    while outcomes.start < 12:
+        ranges.append(until(outcomes, outcomes.most(12)))
+        outcomes.confirmed(ranges[-1].end)
+    assert [found.dead for found in ranges] == [[(1, 4), (5, 6)], [(7, 8), (9, 10)]]
+    assert [found.n["dead"] for found in ranges] == [4, 2]
+
+
+def test_what_is_kept_goes_with_the_range_that_says_it() -> None:
+    """Memory is bounded by what is not confirmed."""
+    outcomes = OffsetOutcomes(0)
+    for offset in range(0, 1000, 4):
+        outcomes.gap(offset, offset + 1)
+        outcomes.empty(offset + 1)
+        outcomes.dead(offset + 2)
+        outcomes.retried(offset + 3, 2)
+        outcomes.begin(offset, offset)
+    outcomes.skip(900, 1000, "why")
+    outcomes.confirmed(1000)
+    kept = [outcomes._absent, outcomes._empty, outcomes._dead, outcomes._retried, outcomes._skipped]
+    assert not any(kept)
+    assert len(outcomes._begun) == 1
+
+
+def test_the_record() -> None:
+    """JSON that any tool reads. The same range has the same key; another one never takes its place."""
+    outcomes = OffsetOutcomes(3)
+    outcomes.dead(4)
+    found = replace(until(outcomes, 6), partition=0)
+    assert (
+        found.encode()
+        == b'{"v":1,"partition":0,"from":3,"to":6,"n":{"acked":2,"dead":1},"dead":[[4,5]]}'
+    )
+    assert decode_range(found.encode()) == found
+    assert found.key == b"//0/3-6"
+    assert until(outcomes, 7).key != found.key
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"\xff", b'{"v":2,"from":0,"to":1,"n":{}}', b"[" * 100_000]
+)
+def test_what_is_no_record_is_refused(data: bytes) -> None:
+    with pytest.raises(FrameError, match="finished range"):
+        decode_range(data)
+
+
+KINDS = ("message", "empty", "dead", "absent")
+
+
+class Life:
+    """One life of a spout task: takes messages in order, finishes them in any, and writes ranges before it stores offsets."""
+
+    def __init__(self, log: list[str], stored: int) -> None:
+        self.log, self.outcomes = log, OffsetOutcomes(stored)
+        self.next = stored
+        self.open: list[int] = []
+
+    def take(self) -> None:
+        at = self.next
+        while at < len(self.log) and self.log[at] == "absent":
+            at += 1
+        if at == len(self.log):
+            return
+        if at != self.next:
+            self.outcomes.gap(self.next, at)
+        self.next = at + 1
+        if self.log[at] == "empty":
+            self.outcomes.empty(at)
+        else:
+            self.open.append(at)
+
+    def finish(self, which: int) -> None:
+        if self.open:
+            offset = self.open.pop(which % len(self.open))
+            if self.log[offset] == "dead":
+                self.outcomes.dead(offset)
+
+    @property
+    def completed(self) -> int:
+        return min(self.open, default=self.next)
+
+
+def run(
+    log: list[str], acts: list[tuple[str, int]], write: Callable[[FinishedRange], None]
+) -> tuple[int, int]:
+    """The offset that is stored in the end, and the highest that a range ever was confirmed to."""
+    stored, life = 0, Life(log, 0)
+    for act, number in acts:
+        if act == "take":
+            life.take()
+        elif act == "finish":
+            life.finish(number)
+        elif act == "crash":
+            life = Life(log, stored)
+        else:
+            found = life.outcomes.until(life.completed)
+            if found is None or act == "refused":
+                continue
+            write(found)
+            if act == "reported":
+                life.outcomes.confirmed(found.end)
+                stored = found.end
+    return stored, life.completed
+
+
+@given(
+    st.lists(st.sampled_from(KINDS), max_size=40),
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                ["take"] * 4
+                + ["finish"] * 4
+                + ["reported", "reported", "arrives", "refused", "crash"]
+            ),
+            st.integers(0, 5),
+        ),
+        max_size=120,
+    ),
+)
+def test_no_gap_and_no_wrong_count(log: list[str], acts: list[tuple[str, int]]) -> None:
+    """In any order of finishing, with crashes, refused records, and records whose confirmation is lost."""
+    ranges: list[FinishedRange] = []
+    stored, _ = run(log, acts, ranges.append)
+    covered = {offset for found in ranges for offset in range(found.start, found.end)}
+    assert set(range(stored)) <= covered
+    for found in ranges:
+        kinds = log[found.start : found.end]
+        expected = {
+            "acked": kinds.count("message"),
+            **{kind: kinds.count(kind) for kind in KINDS[1:]},
+        }
+        assert found.n == {kind: count for kind, count in expected.items() if count}
+        assert sum(found.n.values()) == found.end - found.start
+        assert {at for first, end in found.dead for at in range(first, end)} == {
+            at for at in range(found.start, found.end) if log[at] == "dead"
+        }

@@ -1,0 +1,60 @@
+"""Which statistics of librdkafka say that a partition gives nothing, and which say something else."""
+
+import json
+
+from kstorm.kafka.cluster import Partition
+from kstorm.runtime.kafka.statistics import ClientStatistics, read_statistics
+from kstorm.runtime.kafka.stuck_fetch import StuckFetchDetector
+
+PLACE = Partition("in", 0)
+
+
+def statistics(
+    fetches: int, position: int = 4, stable: int = 10, queued: int = 0
+) -> ClientStatistics:
+    partition = {"next_offset": position, "ls_offset": stable, "fetchq_cnt": queued}
+    brokers = {"a": {"req": {"Fetch": fetches}}, "b": {"req": {}}}
+    return read_statistics(
+        json.dumps({"topics": {"in": {"partitions": {"0": partition}}}, "brokers": brokers})
+    )
+
+
+def heard(
+    *told: ClientStatistics, read: tuple[Partition, ...] = (PLACE,)
+) -> list[tuple[Partition, int]]:
+    """What the last of them made known."""
+    silences = StuckFetchDetector()
+    return [list(silences.heard(each, read)) for each in told][-1]
+
+
+def test_what_is_fetched_often_and_does_not_move_is_silent() -> None:
+    assert heard(statistics(100), statistics(106)) == [(PLACE, 4)]
+    assert heard(statistics(100), statistics(103), statistics(105)) == []
+
+
+def test_a_fetch_that_takes_long_is_not_silence() -> None:
+    """A large batch over a slow line."""
+    assert heard(*[statistics(100)] * 50) == []
+
+
+def test_what_moves_is_not_silent() -> None:
+    assert heard(statistics(100, 3), statistics(106, 4), statistics(110, 4)) == []
+
+
+def test_who_is_at_the_end_is_not_silent() -> None:
+    """Or at the first record of an open transaction, which is the stable end."""
+    assert heard(statistics(100, 10), statistics(200, 10)) == []
+    assert heard(statistics(100, -1001, -1001), statistics(200, -1001, -1001)) == []
+
+
+def test_what_waits_to_be_taken_is_not_silent() -> None:
+    assert heard(statistics(100, queued=1), statistics(200, queued=1)) == []
+
+
+def test_what_is_not_read_now_is_not_silent() -> None:
+    """Paused, or another process's; what it did before does not count when it is read again."""
+    silences = StuckFetchDetector()
+    list(silences.heard(statistics(100), [PLACE]))
+    assert list(silences.heard(statistics(150), [])) == []
+    assert list(silences.heard(statistics(151), [PLACE])) == []
+    assert list(silences.heard(statistics(152), [Partition("other", 0)])) == []

@@ -1,0 +1,98 @@
+"""When a process joins its group anew, as the group gave tasks to nobody."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from math import inf
+
+import pytest
+
+from kstorm.errors import BrokerError
+from kstorm.runtime.kafka.unassigned_tasks import UnassignedTaskDetector
+
+REVOKE_SECS = 30.0
+Answers = dict[float, "set[int] | Exception | None"]
+"""From when on which one is given."""
+
+
+class Group:
+    """Asked by a process that joined it at second 0."""
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers, self.now, self.asked = answers, 0.0, 0
+        self.looks = UnassignedTaskDetector(self._ask, REVOKE_SECS)
+        self.looks.joined(0.0)
+
+    def _ask(self) -> set[int] | None:
+        self.asked += 1
+        answer = self.answers[max(since for since in self.answers if since <= self.now)]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def first_said(
+        self, *, has_tasks: bool = False, until: float = 100.0
+    ) -> tuple[float, set[int]]:
+        """When it first said which tasks nobody has; at infinity if not at all."""
+        for step in count():
+            self.now = step / 2
+            if self.now > until:
+                return inf, set()
+            found = self.looks.look(self.now, has_tasks=has_tasks)
+            if self.looks._asked is not None:
+                self.looks._asked.exception(10)  # the answer has come
+                found = self.looks.look(self.now, has_tasks=has_tasks)
+            if found:
+                return self.now, found
+        raise AssertionError
+
+
+@contextmanager
+def group(answers: Answers) -> Iterator[Group]:
+    """It is closed."""
+    made = Group(answers)
+    try:
+        yield made
+    finally:
+        made.looks.close()
+
+
+def test_a_process_without_tasks_waits_a_little() -> None:
+    """As tasks are nobody's for a moment whenever they move."""
+    with group({0: {1, 3}}) as each:
+        when, found = each.first_said()
+    assert found == {1, 3}
+    assert 5 <= when <= 8
+
+
+def test_a_process_with_tasks_waits_until_others_must_have_let_go() -> None:
+    """It would have to let go of its own."""
+    with group({0: {1}}) as each:
+        when, found = each.first_said(has_tasks=True)
+    assert found == {1}
+    assert REVOKE_SECS + 5 <= when <= REVOKE_SECS + 8
+
+
+def test_what_moves_is_not_without_an_owner() -> None:
+    """Neither for long, nor while the group spreads its tasks."""
+    with group({0: {1}, 5: None, 9: {2}, 12: set()}) as each:
+        assert each.first_said() == (inf, set())
+
+
+def test_once_every_task_has_an_owner_nobody_asks_again() -> None:
+    """Who comes back later looks itself."""
+    with group({0: None, 5: set(), 10: {1}}) as each:
+        assert each.first_said() == (inf, set())
+        assert each.asked <= 5
+        each.looks.joined(0.0)
+        each.answers = {0: {1}}
+        assert each.first_said()[1] == {1}, "after it has joined again it asks again"
+
+
+@pytest.mark.parametrize("silent_until", [0.5, 50.0])
+def test_a_kafka_that_does_not_answer_is_asked_again(silent_until: float) -> None:
+    """Nothing is known from it."""
+    with group({0: BrokerError("no answer"), silent_until: {1}}) as each:
+        when, found = each.first_said()
+    assert found == {1}
+    assert when > silent_until
