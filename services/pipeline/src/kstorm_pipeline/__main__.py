@@ -28,7 +28,7 @@ from kstorm_pipeline.audit.window import Times, parse_time
 from kstorm_pipeline.container import ROLES, become
 from kstorm_pipeline.describe import describe
 from kstorm_pipeline.errors import PipelineError, SettingsError
-from kstorm_pipeline.failures import explain
+from kstorm_pipeline.failures import cause_of, explain
 from kstorm_pipeline.load import load_pipeline
 from kstorm_pipeline.maintain import maintain
 from kstorm_pipeline.monitor.monitor import Monitor
@@ -97,7 +97,8 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> int:
         except (Py4JJavaError, PySparkException) as error:
             line = explain(str(error), settings)
             if line is None:
-                raise
+                logger.exception("the command %s failed", arguments.command)
+                line = f"the command {arguments.command} failed: {cause_of(error)}"
             raise PipelineError(line) from error
 
 
