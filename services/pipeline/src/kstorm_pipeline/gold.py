@@ -48,7 +48,7 @@ from kstorm_pipeline.gold_overflow import (
     renamed_keys,
     warn,
 )
-from kstorm_pipeline.gold_rows import PAIRWISE, gather, in_order
+from kstorm_pipeline.gold_rows import PAIRWISE, gather, gather_widely, in_order
 from kstorm_pipeline.lookups import any_of
 from kstorm_pipeline.pipeline import DEFINITION, POSITION, SKETCH, BatchId
 from kstorm_pipeline.spans import Span, join_spans
@@ -184,7 +184,7 @@ def _within_limits(
     warn(gold, path or gold.name, over, schema)
     if gold.overflow == "apart":
         inside, outside = divide(gold, made, over)
-        return _finite(gold, gather(gold, inside)), outside
+        return _finite(gold, gather_widely(gold, inside)), outside
     return _saturated(gold, made, over), None
 
 
@@ -196,7 +196,7 @@ def _saturated(gold: Gold, made: DataFrame, over: DataFrame) -> DataFrame:
     rows = made.join(sf.broadcast(marked), same, "left")
     for name, column in zip(adds, names, strict=True):
         rows = rows.withColumn(name, sf.when(sf.col(limit_name(name)).isNull(), sf.col(column)))
-    given = gather(gold, rows.select(*quoted(made.columns)))
+    given = gather_widely(gold, rows.select(*quoted(made.columns)))
     marked, same = renamed_keys(gold, given, over)
     found = given.join(sf.broadcast(marked), same, "left")
     for name, column in zip(adds, names, strict=True):

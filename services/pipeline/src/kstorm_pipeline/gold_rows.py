@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import IntegralType, TimestampType
 
 from kstorm_pipeline.ddl import quoted, spare
 from kstorm_pipeline.pipeline import POSITION, SINK_ORDER, SKETCH, SOURCE_ORDER
@@ -31,6 +31,15 @@ PLACES = (
 
 PAIRWISE = (SOURCE_ORDER, SINK_ORDER)
 _SUM_UP = {"add": sf.sum, "min": sf.min, "max": sf.max, "replace": sf.max}
+
+
+def gather_widely(gold: Gold, made: DataFrame) -> DataFrame:
+    """Combine the rows as `gather` does, so that a sum that fits does not overflow on its way."""
+    adds = gold.columns_by("add")
+    whole = [name for name in adds if isinstance(made.schema[name].dataType, IntegralType)]
+    wide = {name: sf.col(quoted([name])[0]).cast("decimal(38,0)") for name in whole}
+    given = gather(gold, made.withColumns(wide))
+    return given.withColumns({name: sf.col(quoted([name])[0]).cast("bigint") for name in whole})
 
 
 def gather(gold: Gold, made: DataFrame) -> DataFrame:
