@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from kstorm.printable import guarded
 from kstorm_pipeline import report
 from kstorm_pipeline.audit.audit import audit
 from kstorm_pipeline.audit.window import Times, parse_time
@@ -38,7 +39,6 @@ from kstorm_pipeline.run import check_brokers, run
 from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import PAIRS, PREFIX, Settings, flag, help_texts, load
 from kstorm_pipeline.tables import Tables
-from kstorm_pipeline.terminal import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

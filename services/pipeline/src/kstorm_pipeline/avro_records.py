@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_READ = "__read"
+_READ = "__kstorm_read"
 """A field that no writer has. Its default marks rows that were read: broken ones are all null."""
 _END = 16
 """Bytes of the mark behind a record's payload. The decoder would ignore what is left of it."""

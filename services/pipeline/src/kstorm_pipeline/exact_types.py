@@ -77,6 +77,9 @@ class Columns:
         self._names, self._millis, self._cut = dict(names or {}), set(millis), cut
         self._unused = set(self._names)
         self._fields = tuple(map(self._field, self._columns))
+        undeclared = self._millis - {each.name for each in self._columns}
+        if undeclared:
+            raise _no_time(min(undeclared))
         if self._unused:
             wrong = min(self._unused)
             raise PipelineError(
@@ -111,9 +114,7 @@ class Columns:
         if column.name not in self._millis:
             exact = self._kind(kind, column.name)
         elif not isinstance(kind, TimestampType):
-            raise PipelineError(
-                f"json_records: millis has {column.name!r}, which is not a TIMESTAMP column"
-            )
+            raise _no_time(column.name)
         return self._name(column.name, column.name), column.nullable, exact, shown
 
     def _name(self, path: str, name: str) -> str:
@@ -153,6 +154,10 @@ class Columns:
                 )
             )
         return (name,)
+
+
+def _no_time(name: str) -> PipelineError:
+    return PipelineError(f"json_records: millis has {name!r}, which is not a TIMESTAMP column")
 
 
 def examined(value: Column) -> Column:

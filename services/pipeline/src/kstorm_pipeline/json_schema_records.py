@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 
 from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.exact_types import Columns
+from kstorm_pipeline.exact_types import NOT_IN_DELTA, Columns, check_names
 from kstorm_pipeline.json_records import read_json
 from kstorm_pipeline.json_schema import columns_of_schema
 from kstorm_pipeline.registry_records import (
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kstorm_pipeline.registry import Schema
+
+
+_REMEDY = (
+    ". Declare the columns in SQL with columns= and name the field with fields={'column': 'field'}"
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,7 @@ class _JsonDecoder(Decoder):
         self._columns = None if columns is not None else columns_of_schema(schema, references or {})
         if self._columns is not None:
             check_columns(self._columns.names)
+            check_names("the schema has", self._columns, _REMEDY, signs=NOT_IN_DELTA)
 
     def learn(self, spark: SparkSession, schema: Schema) -> None:
         """Nothing to learn. The id becomes known."""
