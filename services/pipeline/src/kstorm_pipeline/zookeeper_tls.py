@@ -42,4 +42,5 @@ def _of_setting(name: str) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise SettingsError(str(error).replace(kstorm_tls.VARIABLE, name)) from None
+        text = str(error).replace(f"{kstorm_tls.VARIABLE} has", f"{_FLAG} has")
+        raise SettingsError(text.replace(kstorm_tls.VARIABLE, name)) from None
