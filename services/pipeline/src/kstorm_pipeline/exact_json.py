@@ -31,6 +31,9 @@ LEVELS = 500
 """The deepest nesting. Spark's parser ends at 1,000 levels, and Python's depends on its stack."""
 _LEVELS_SHOWN = 5
 _LONGEST_TYPE = 200
+_SHORT = 10_000
+_UNUSUAL = re.compile(r"\\u|[0-9.]{16}|[0-9][eE]")
+"""What a short text has if a VARIANT may be unable to hold it."""
 _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _WORDS = {
     "string": "a string",
@@ -169,7 +172,7 @@ def _examine(parser: Parser, value: bytes | None) -> tuple[bool, str | None]:
         return False, None
     reason = parser.why_twice()
     try:
-        if reason is None:
+        if reason is None and (len(text) > _SHORT or _UNUSUAL.search(text)):
             variant_of(found)
     except MisfitError as error:
         reason = f"the value is JSON that no VARIANT can hold: {error}"

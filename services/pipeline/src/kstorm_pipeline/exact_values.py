@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
+from json.encoder import encode_basestring
 from typing import Any
 
 Read = Callable[[Any], Any]
@@ -268,13 +269,13 @@ def _write(value: Any, out: list[str]) -> None:
     if type(value) is Number:
         out.append(_held(value))
     elif isinstance(value, str):
-        out.append(json.dumps(_string(value), ensure_ascii=False))
+        out.append(encode_basestring(_string(value)))
     elif isinstance(value, dict):
         opening = "{"
         for name, part in value.items():
             if len(name) > _LONGEST_NAME:
                 raise MisfitError(f"a key has more than {_LONGEST_NAME:,} characters")
-            out.append(f"{opening}{json.dumps(_string(name), ensure_ascii=False)}:")
+            out.append(f"{opening}{encode_basestring(_string(name))}:")
             _write(part, out)
             opening = ","
         out.append("}" if value else "{}")
