@@ -1,4 +1,4 @@
-"""What a JSON value is in a column: an independent reading, and generated values of each type.
+"""An independent reading of JSON values in columns, and generated values of each type.
 
 It shares nothing with the pipeline's readers. Numbers are fractions, times are counted in
 microseconds from the calendar's rules, and base64 is decoded by its alphabet.

@@ -79,7 +79,7 @@ TEXTS: dict[bytes, str | None] = {
 
 
 def test_text_is_exactly_one_object() -> None:
-    """Otherwise the reason says why, in few words."""
+    """Otherwise there is a short reason."""
     read = reader_of(FIELDS)
     for text, reason in TEXTS.items():
         assert read(text)[0] == reason, text[:100]
@@ -179,7 +179,7 @@ def test_nested_values_are_exact(spark: SparkSession) -> None:
 
 
 def test_record_without_a_timestamp_has_none(spark: SparkSession) -> None:
-    """Kafka writes -1, which is no time in 1969. For both readers."""
+    """Kafka writes -1 for it, and Spark makes a time in 1969 of that."""
     at = datetime(1970, 1, 1, tzinfo=UTC)
     for moment, expected in ((at - timedelta(milliseconds=1), None), (at, 0)):
         rows = read_rows(Pipeline(), bronze(spark, [b"1"], timestamp=moment))
@@ -205,7 +205,7 @@ def test_python_reads_no_timestamp_as_null() -> None:
 
 def test_workers_need_no_package() -> None:
     """Spark sends the readers by value to its workers, whose machines may have only Python."""
-    assert exact_types.Columns
+    assert exact_types.__name__ in sys.modules, "it registers what is sent by value"
     sent = cloudpickle.dumps((reader_of(FIELDS), examiner()))  # type: ignore[no-untyped-call]
     program = (
         "import sys; from pyspark import cloudpickle; sys.modules['kstorm_pipeline'] = None\n"

@@ -275,7 +275,7 @@ def test_registry_reads_protobuf_exactly(
 
 
 def test_times_may_be_cut(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
-    """To microseconds, if the declaration says so."""
+    """To microseconds, if that is declared."""
     kind = ORDER.of("Order")
     message = kind()
     message.a.seconds, message.a.nanos = 1, 999_999_999

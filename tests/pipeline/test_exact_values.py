@@ -1,6 +1,6 @@
 """A value fits its column exactly, or its record is quarantined: generated values of each type.
 
-Spark's reader, Python's and the registry's are held against `exact_values`, which reads by itself.
+The readers of Spark, Python and the registry are compared with `exact_values`.
 """
 
 import struct

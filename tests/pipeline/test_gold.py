@@ -53,7 +53,7 @@ def test_rules_combine_rows_and_batches(spark: SparkSession, tmp_path: Path) -> 
     tables.create(
         spark, {"totals": gather(gold, totals(spark.createDataFrame([], columns))).schema}
     )
-    batches = [
+    batches: list[list[tuple[Any, ...]]] = [
         [("a", 3, "new", 7), ("a", 4, "paid", 5), (None, 1, "x", 1), ("b", None, "y", 2)],
         [("a", -9, "late", 6), (None, 2, "z", 8), ("c", 5, "new", 9), ("c", 5, "sent", 10)],
     ]
@@ -61,7 +61,7 @@ def test_rules_combine_rows_and_batches(spark: SparkSession, tmp_path: Path) -> 
         rows = [(k, n, status, 0, at, DAY, "t", 0, at) for k, n, status, at in batch]
         made = spark.createDataFrame(rows, columns)
         merge(spark, tables.path("totals"), gold, made, BatchId("query", number))
-    expected = {}
+    expected: dict[str | None, tuple[Any, ...]] = {}
     for key in ("a", "b", "c", None):
         of = [row for batch in batches for row in batch if row[0] == key]
         known = [row[1] for row in of if row[1] is not None]

@@ -1,4 +1,4 @@
-"""A key of a gold table whose sum no longer fits: it alone is affected, and the run goes on."""
+"""Keys of a gold table whose sums no longer fit: only they are affected, and the run continues."""
 
 import logging
 from decimal import Decimal
@@ -21,6 +21,11 @@ from tests.pipeline.orders import Orders
 pytestmark = pytest.mark.timeout(900)
 
 LAST = 2**63 - 1
+
+
+def minus(number: Any) -> Any:
+    """Negate a number. The operator would round a decimal."""
+    return number.copy_negate() if isinstance(number, Decimal) else -number
 
 
 class Sums:
@@ -59,7 +64,7 @@ class Sums:
 def test_overflowing_key_is_kept_apart(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The warning names table, column and key. The other keys go on, also in later batches, and a
+    """The warning names table, column and key. The other keys continue, also in later batches, and a
     repeated batch changes nothing. The row and the rows apart are the whole sum."""
     sums = Sums(spark, tmp_path, "BIGINT", "apart")
     sums.merge(0, ("a", LAST - 1), ("b", 1))
@@ -135,7 +140,6 @@ def test_sum_saturates(
 ) -> None:
     """It keeps the limit of its type, in both directions, and also if the next values go back."""
     number = int if kind == "BIGINT" else Decimal
-    minus = (lambda value: -value) if kind == "BIGINT" else Decimal.copy_negate  # `-` rounds
     sums = Sums(spark, tmp_path, kind, "saturate")
     sums.merge(0, ("a", number(near)), ("b", number(1)), ("c", minus(number(near))))
     sums.merge(
@@ -208,7 +212,7 @@ def test_java_errors_are_told_by_their_cause() -> None:
     assert last_raised("a.b.ValueError: no\n") == "ValueError: no"
     assert cause_of(ValueError("one\ntwo")) == "ValueError: one"
 
-    class Py4JFakeError(Py4JJavaError):
+    class Py4JFakeError(Py4JJavaError):  # type: ignore[misc] # py4j has no types
         def __init__(self) -> None:
             pass
 
@@ -219,7 +223,7 @@ def test_java_errors_are_told_by_their_cause() -> None:
 
 
 def test_overflow_is_a_part_of_the_declaration() -> None:
-    """A table that says nothing keeps the declaration that it had before there was a choice."""
+    """A table with the default keeps the declaration of earlier releases."""
     pipeline = Pipeline()
     pipeline.gold("sums", keys=["k"], add=["n"])(lambda rows: rows)
     pipeline.gold("limited", keys=["k"], add=["n"], overflow="saturate")(lambda rows: rows)
@@ -236,4 +240,4 @@ def test_overflow_is_a_part_of_the_declaration() -> None:
         ("more", {"add": ["overflow_batch"]}, "cannot have a column 'overflow_batch'"),
     ):
         with pytest.raises(PipelineError, match=message):
-            pipeline.gold(name, keys=["k"], **rules)  # type: ignore[arg-type]
+            pipeline.gold(name, keys=["k"], **rules)

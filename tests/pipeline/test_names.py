@@ -195,7 +195,7 @@ def test_unusable_declaration_is_refused_at_the_start(
 
 @pytest.mark.slow
 def test_names_of_other_columns_are_checked_too(spark: SparkSession, settings: Settings) -> None:
-    """Those of a silver function, of a gold table, and of a registry's schema."""
+    """They come from a silver function, a gold table, or a registry's schema."""
     pipeline = Pipeline(records=json_records("a STRING"))
     pipeline.silver(lambda rows: rows.withColumn("b c", sf.lit(1)))
     with pytest.raises(PipelineError, match="silver would have the column 'b c'"):

@@ -33,7 +33,7 @@ _LEVELS_SHOWN = 5
 _LONGEST_TYPE = 200
 _SHORT = 10_000
 _UNUSUAL = re.compile(r"\\u|[0-9.]{16}|[0-9][eE]")
-"""What a short text has if a VARIANT may be unable to hold it."""
+"""Matches in every short text with a value that a VARIANT cannot hold."""
 _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _WORDS = {
     "string": "a string",
@@ -70,9 +70,9 @@ def reader_of(
 
 
 def examiner() -> Callable[[bytes | None], tuple[bool, str | None]]:
-    """Return a function that tells if a value is exactly one JSON value, and its reason.
+    """Return a function that returns True if a value is exactly one JSON value, and a reason.
 
-    The reason is why no VARIANT can hold the JSON. Text that is not JSON has none.
+    JSON that a VARIANT cannot hold has a reason. Text that is not JSON has none.
     """
     made: list[Parser] = []
 

@@ -1,4 +1,4 @@
-"""Tells the exact JSON reader about Spark's column types, and runs it in Spark's workers."""
+"""Runs the exact JSON reader in Spark's workers, for columns of Spark's types."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def examined(value: Column) -> Column:
 
 
 def _sent(kind: Any) -> Any:
-    """Return the type in which a worker returns a value: a VARIANT as text, all else nullable."""
+    """Return the type in which a worker returns a value: a VARIANT is text, and everything is nullable."""
     if isinstance(kind, VariantType):
         return StringType()
     if isinstance(kind, StructType):

@@ -145,7 +145,7 @@ def _double(value: str) -> float:
         found = float(number)
     except OverflowError:
         raise MisfitError from None
-    # JavaScript writes 123456789012345680000 for a number whose digits go on differently.
+    # JavaScript writes 123456789012345680000 for the number 123456789012345683968.
     if int(found) != number and Decimal(repr(found)) != number:
         raise MisfitError
     return found
@@ -163,7 +163,7 @@ def _float(value: str) -> float:
 
 
 def _near(written: str, found: float) -> float:
-    """Refuse an infinity, and a zero that was none."""
+    """Refuse an infinity, and a zero in place of a small number."""
     if found - found != 0 or (found == 0 and re.match(r"-?[0.]*[1-9]", written)):
         raise MisfitError
     return found

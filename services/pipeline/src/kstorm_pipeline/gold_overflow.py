@@ -1,4 +1,4 @@
-"""What happens to a key of a gold table whose sum no longer fits its column.
+"""Handles keys of a gold table whose sums no longer fit their columns.
 
 One key must not end the run, and every run after it. A merge is tried as it is, so a table without
 such a key costs nothing. If it raises, the keys are found here, and the declaration decides:
@@ -8,8 +8,8 @@ such a key costs nothing. If it raises, the keys are found here, and the declara
   together are the sum.
 - `overflow="saturate"`: the column gets the greatest or least value of its type, and keeps it.
 
-**Why a repeated batch changes nothing.** The keys kept apart are those of earlier batches and those
-that overflow in this one. The rows of both are appended, in a commit that carries the batch, before
+**A repeated batch changes nothing.** The keys of earlier batches are kept apart, and the keys that
+overflow in this batch. The rows of both are appended, in a commit that carries the batch, before
 the gold table has the batch. So a run that repeats the batch finds the same keys, or finds that the
 gold table has the batch already.
 """
@@ -52,7 +52,7 @@ def is_overflow(error: Exception) -> bool:
 def guarded(column: str, kind: DataType) -> str:
     """Return the SQL of a sum that raises if it is infinite or not a number.
 
-    Other types raise by themselves.
+    Sums of other types raise without this.
     """
     if not is_floating(kind):
         return column

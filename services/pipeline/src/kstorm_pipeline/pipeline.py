@@ -62,7 +62,7 @@ class BatchReader(Protocol):
 RULES = ("add", "min", "max", "latest", "replace")
 """Rules to combine a gold table's column with the batch's value."""
 OVERFLOWS = ("apart", "saturate")
-"""What happens to a key whose sum no longer fits its column (`gold_overflow`)."""
+"""The treatments of a key whose sum no longer fits its column (`gold_overflow`)."""
 SOURCE_ORDER = "source"
 SINK_ORDER = "sink"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -111,7 +111,7 @@ class Gold:
     replays: bool = False
     """True if the function also gets replays, with a column `replay`."""
     overflow: str = "apart"
-    """What happens to a key whose sum no longer fits: one of OVERFLOWS."""
+    """The treatment of a key whose sum no longer fits: one of OVERFLOWS."""
 
     def columns_by(self, *rules: str) -> list[str]:
         """Return the columns with one of the rules."""
