@@ -59,14 +59,8 @@ TEXTS: dict[bytes, str | None] = {
     b'{"a": 1, "x": {"\\ud800": 1, "\\ud800": 1}}': 'the value is JSON that has the key "\\ud800" twice',
     b'{"a": 1, "a": 2} x': NOT_JSON,
     b'{"x":' + b"[" * (LEVELS - 1) + b"]" * (LEVELS - 1) + b"}": None,
-    b'{"x":'
-    + b"[" * LEVELS
-    + b"]" * LEVELS
-    + b"}": "the value is nested more than 500 levels deep",
-    b'{"x":'
-    + b'{"y":' * 100_000
-    + b"}" * 100_000
-    + b"}": "the value is nested more than 500 levels deep",
+    b'{"x":' + b"[" * LEVELS + b"]" * LEVELS + b"}": NOT_JSON,
+    b'{"x":' + b'{"y":' * 100_000 + b"}" * 100_000 + b"}": NOT_JSON,
     b'{"x":"' + b"[" * 100_000 + b'"}': None,
     b'{"x":' + b"9" * 100_000 + b"}": None,
     b'{"A": 1}': None,

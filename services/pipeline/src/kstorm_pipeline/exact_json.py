@@ -15,9 +15,9 @@ from decimal import Decimal
 from typing import Any
 
 from kstorm_pipeline.exact_values import (
-    WHOLE,
     MisfitError,
     Number,
+    is_bigint,
     is_of,
     maker,
     shortened,
@@ -98,7 +98,9 @@ class Parser:
         ).decode
 
     def parse(self, text: str) -> Any:
-        """Return the text's only value. Raises ValueError."""
+        """Return the text's only value. Raises ValueError, also if it is nested too deeply."""
+        if too_deep(text):
+            raise ValueError(f"it is nested more than {LEVELS} levels deep")
         self.twice.clear()
         return self._decode(text)
 
@@ -133,8 +135,6 @@ class Reader:
             text = bytes(value).decode()
         except UnicodeDecodeError:
             return "the value is not UTF-8", None
-        if too_deep(text):
-            return f"the value is nested more than {LEVELS} levels deep", None
         try:
             found = self._parser.parse(text)
         except ValueError:
@@ -165,8 +165,6 @@ class Reader:
 def _examine(parser: Parser, value: bytes | None) -> tuple[bool, str | None]:
     try:
         text = "" if value is None else bytes(value).decode()
-        if too_deep(text):
-            return False, None
         found = parser.parse(text)
     except ValueError:
         return False, None
@@ -235,7 +233,7 @@ def _type_of(value: Any, levels: int) -> str:
 def _type_of_number(text: str) -> str:
     if len(text) > 400 or "e" in text or "E" in text:
         return "DOUBLE"
-    if WHOLE.fullmatch(text) and -(2**63) <= int(text) < 2**63:
+    if is_bigint(text):
         return "BIGINT"
     digits, exponent = Decimal(text).as_tuple()[1:]
     scale = -int(exponent)

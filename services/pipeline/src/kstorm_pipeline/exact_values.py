@@ -56,7 +56,7 @@ def is_of(value: Any, kind: str) -> bool:
     if kind == "variant":
         return True
     if kind in ("whole", "millis"):
-        return found is Number and WHOLE.fullmatch(value) is not None
+        return found is Number and is_bigint(value)
     if kind in ("float", "double"):
         return found is Number
     # Amounts of money are often text, because JavaScript's numbers cannot represent them.
@@ -67,6 +67,15 @@ def is_of(value: Any, kind: str) -> bool:
     if kind in ("struct", "map"):
         return found is dict
     return found is (list if kind == "array" else str)
+
+
+def is_bigint(number: str) -> bool:
+    """Return True for a whole number of 64 bits. JSON has longer ones, which Spark has as DECIMAL."""
+    return WHOLE.fullmatch(number) is not None and len(number) <= 20 and fits(int(number), 64)
+
+
+def fits(number: int, bits: int) -> bool:
+    return -(1 << (bits - 1)) <= number < 1 << (bits - 1)
 
 
 def maker(kind: tuple[Any, ...]) -> Read:
