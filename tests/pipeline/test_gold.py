@@ -3,20 +3,75 @@ any commit."""
 
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from kstorm_pipeline import Pipeline, PipelineError, json_records
+from kstorm_pipeline import BatchId, Pipeline, PipelineError, json_records
+from kstorm_pipeline.gold import merge
+from kstorm_pipeline.gold_rows import gather
 from kstorm_pipeline.schemas import find_schemas
+from kstorm_pipeline.tables import Tables
 from tests.pipeline.breaking import break_off_after_each
 from tests.pipeline.orders import COLUMNS, Orders, orders_pipeline
+from tests.pipeline.topic import DAY
 
 pytestmark = pytest.mark.timeout(
     900
 )  # on two calm cores a minute; with ten others on them ten times that
+
+PLACE_COLUMNS = """
+    kafka_partition INT, kafka_offset BIGINT, kafka_timestamp TIMESTAMP,
+    source_topic STRING, source_partition INT, source_offset BIGINT
+"""
+
+
+def test_rules_combine_rows_and_batches(spark: SparkSession, tmp_path: Path) -> None:
+    """Every rule, against plain Python: within a batch, across batches, with nulls and a null key.
+    A repeated batch and a late message change nothing that they must not."""
+    pipeline = Pipeline()
+
+    @pipeline.gold(
+        "totals",
+        keys=["k"],
+        add=["n"],
+        min=["low"],
+        max=["high"],
+        latest=["status"],
+        replace=["length"],
+        distinct={"values": "n"},
+    )
+    def totals(rows: DataFrame) -> DataFrame:
+        more = {"low": sf.col("n"), "high": sf.col("n"), "length": sf.length("k")}
+        return rows.withColumns(more)
+
+    gold, tables = pipeline.golds["totals"], Tables(str(tmp_path))
+    columns = f"k STRING, n INT, status STRING, {PLACE_COLUMNS}"
+    tables.create(
+        spark, {"totals": gather(gold, totals(spark.createDataFrame([], columns))).schema}
+    )
+    batches: list[list[tuple[Any, ...]]] = [
+        [("a", 3, "new", 7), ("a", 4, "paid", 5), (None, 1, "x", 1), ("b", None, "y", 2)],
+        [("a", -9, "late", 6), (None, 2, "z", 8), ("c", 5, "new", 9), ("c", 5, "sent", 10)],
+    ]
+    for number, batch in [(0, batches[0]), (1, batches[1]), (1, batches[1])]:
+        rows = [(k, n, status, 0, at, DAY, "t", 0, at) for k, n, status, at in batch]
+        made = spark.createDataFrame(rows, columns)
+        merge(spark, tables.path("totals"), gold, made, BatchId("query", number))
+    expected: dict[str | None, tuple[Any, ...]] = {}
+    for key in ("a", "b", "c", None):
+        of = [row for batch in batches for row in batch if row[0] == key]
+        known = [row[1] for row in of if row[1] is not None]
+        some = (sum(known), min(known), max(known)) if known else (None, None, None)
+        last = max(of, key=lambda row: row[3])[2]
+        expected[key] = (*some, last, None if key is None else 1, len(set(known)))
+    names = ("n", "low", "high", "status", "length", "values")
+    found = tables.read(spark, "totals").collect()
+    assert {row.k: tuple(row[name] for name in names) for row in found} == expected
+    assert len(found) == 4
 
 
 @pytest.mark.slow

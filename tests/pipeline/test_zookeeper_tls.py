@@ -96,9 +96,9 @@ def test_tls_failure_is_explained(secured: Secured) -> None:
         ),
         (
             '{"keyfile_password": "canary-Pa55"}',
-            "cannot be read; give a JSON object with some of ca, certfile, keyfile,",
+            "cannot be read (Object contains unknown field `keyfile_password`): write e.g.",
         ),
-        ('{"check_hostname": "canary-Pa55"}', "check_hostname, which is true or false"),
+        ('{"check_hostname": "canary-Pa55"}', "Expected `bool`, got `str` - at `$.check_hostname`"),
         ("canary-Pa55", "--zookeeper-tls (KSTORM_PIPELINE_ZOOKEEPER_TLS) cannot be read"),
     ],
 )
@@ -137,8 +137,8 @@ def test_key_with_another_password_is_refused(secured: Secured, tmp_path: Path) 
     (tmp_path / "password").write_text("canary-Pa55")
     key = locked_key(secured.tls.certfile, "right-Pa55", tmp_path / "locked.key")
     for password_file, says in (
-        ("", "its key has a password: give a file with it as keyfile_password_file"),
-        (str(tmp_path / "password"), "check keyfile and keyfile_password_file"),
+        ("", "its key has a password: name a file with it in keyfile_password_file"),
+        (str(tmp_path / "password"), "and is keyfile_password_file right"),
     ):
         tls = ZooKeeperTls(
             certfile=secured.tls.certfile, keyfile=str(key), keyfile_password_file=password_file

@@ -1,9 +1,17 @@
 """Random topologies: chains, fans, diamonds with joins, collectors that anchor to many trees."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from random import Random
+from typing import Any, Final
 
-from kstorm.topology import BoltDeclarer, Config, Topology, TopologyBuilder
+from kstorm.topology import (
+    BoltDeclarer,
+    Config,
+    CustomStreamGrouping,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+)
 from tests.sim.async_components import AsyncTally, SlowBatchRelay, SlowRelay, SlowSource, SlowTally
 from tests.sim.components import (
     NO_FAULTS,
@@ -16,7 +24,6 @@ from tests.sim.components import (
     Relay,
     Tally,
 )
-from tests.sim.groupings import FOR_EVER, Picky
 from tests.sim.kafka_source import SourceTopic
 from tests.sim.replaying_source import ReplayingSource
 from tests.sim.spout_errors import SpoutErrors
@@ -24,6 +31,33 @@ from tests.sim.truth import Truth
 
 TIMEOUT = 30.0
 TICK_SECS = 10
+FOR_EVER: Final = range(1, 2**31)
+
+
+class Picky(CustomStreamGrouping):
+    """Chooses a task by message. For each third message it refuses some of the tuples.
+
+    They are selected by the order in which the grouping is called.
+    """
+
+    def __init__(self, truth: Truth, refused: Container[int]) -> None:
+        """`refused`: numbers of a message's tuples to refuse, from 1 over all attempts."""
+        self._truth, self._refused = truth, refused
+
+    def prepare(
+        self, context: TopologyContext, component: str, stream: str, targets: Sequence[int]
+    ) -> None:
+        self._edge, self._targets = (component, stream, *targets), targets
+
+    def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
+        """Return one task, or raise."""
+        message = values[0]
+        if (
+            message % 3 == 1
+            and self._truth.happens("grouping", self._edge, message) in self._refused
+        ):
+            raise ValueError("as told")
+        return [self._targets[message % len(self._targets)]]
 
 
 def random_topology(

@@ -6,7 +6,10 @@ as in JSON, `\\u001b`, so JSON text stays equivalent.
 """
 
 import re
-from typing import Final
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any, Final
 
 _OBEYED: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters (C0, C1) except tab and line feed
@@ -19,3 +22,32 @@ _OBEYED: Final = re.compile(
 def printable(text: str) -> str:
     """Escape every character that controls a terminal. Tabs and line feeds stay."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class Terminal:
+    """Replaces a stream that leads to a terminal. rich finds the terminal in the attribute."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        self.rich_proxied_file.write(printable(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Make everything printable that is printed to a terminal meanwhile."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (Terminal(each) if each.isatty() else each for each in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before

@@ -10,8 +10,9 @@ always be rebuilt from it, whatever Kafka has deleted by then.
 Users declare a `pipeline`. `tables` documents the contents of each table, and `refine` explains why
 a crash at any point leaves no duplicates.
 
-The service depends on no other kstorm package. It shares only the format of the records on the sink
-topic with them.
+The service uses only kstorm's base: printable output and TLS to ZooKeeper. Otherwise it shares the
+format of the records on the sink topic with it. The audit reads frames with code of its own, because
+it checks the code of the others.
 """
 
 from kstorm_pipeline.avro_records import avro_records

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from kstorm.printable import guarded
 from kstorm_pipeline import report
 from kstorm_pipeline.audit.audit import audit
 from kstorm_pipeline.audit.window import Times, parse_time
 from kstorm_pipeline.container import ROLES, become
 from kstorm_pipeline.errors import PipelineError, SettingsError
-from kstorm_pipeline.failures import explain
+from kstorm_pipeline.failures import cause_of, explain
 from kstorm_pipeline.maintenance import maintain
 from kstorm_pipeline.monitor.monitor import Monitor
 from kstorm_pipeline.monitor.pages import serving
@@ -38,7 +39,6 @@ from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import PAIRS, PREFIX, Settings, flag, help_texts, load
 from kstorm_pipeline.table_description import describe
 from kstorm_pipeline.tables import Tables
-from kstorm_pipeline.terminal import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +97,8 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> int:
         except (Py4JJavaError, PySparkException) as error:
             line = explain(str(error), settings)
             if line is None:
-                raise
+                logger.exception("the command %s failed", arguments.command)
+                line = f"the command {arguments.command} failed: {cause_of(error)}"
             raise PipelineError(line) from error
 
 

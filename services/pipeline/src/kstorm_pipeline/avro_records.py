@@ -12,7 +12,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import from_avro
 
 from kstorm_pipeline.avro_references import inlined
+from kstorm_pipeline.ddl import quoted, spare
 from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.records import texts_fit
 from kstorm_pipeline.registry_records import (
     BROKEN,
     ID,
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_READ = "__read"
+_READ = "__kstorm_read"
 """A field that no writer has. Its default marks rows that were read: broken ones are all null."""
+_END = 16
+"""Bytes of the mark behind a record's payload. The decoder would ignore what is left of it."""
 
 
 @dataclass(frozen=True)
@@ -90,21 +94,34 @@ class _AvroDecoder(Decoder):
         return text, f"it does not resolve to the reader's schema: {problem}"
 
     def decode(self, rows: DataFrame, writers: Mapping[int, tuple[str, str]]) -> DataFrame:
-        payload = sf.col(PAYLOAD)
+        # A hash of the payload is nothing that the payload could contain itself.
+        end = sf.unhex(sf.md5(PAYLOAD))
+        payload = sf.concat(sf.col(PAYLOAD), end)
         value = sf.when(sf.lit(False), from_avro(payload, self._reader, self._options))
         broken = sf.when(sf.lit(False), "")
         for id, (schema, reason) in writers.items():
-            value = value.when(sf.col(ID) == id, from_avro(payload, schema, self._options))
+            value = value.when(
+                sf.col(ID) == id, from_avro(payload, _with_end(schema), self._options)
+            )
             broken = broken.when(sf.col(ID) == id, reason)
+        taken = [*rows.columns, *self._fields]
+        read, held = spare(taken, "read"), spare(taken, "value")
         try:
-            rows = rows.withColumn("__value", value)
+            rows = rows.withColumn(read, value)
         except Py4JJavaError as error:
             raise PipelineError(
                 f"Spark cannot make columns of the reader's Avro schema: {_said(error)}"
             ) from None
-        rows = rows.withColumns({name: sf.col("__value").getField(name) for name in self._fields})
-        was_read = sf.col("__value").getField(_READ).isNotNull()
-        return rows.withColumn(BROKEN, sf.when(~was_read, broken)).drop("__value")
+        whole = sf.coalesce(sf.col(read).getField("end") == end, sf.lit(False))
+        rows = rows.withColumn(held, sf.when(whole, sf.col(read).getField("value")))
+        rows = rows.withColumns({name: sf.col(held).getField(name) for name in self._fields})
+        said = sf.when(sf.col(held).getField(_READ).isNull(), broken)
+        for name in self._fields:
+            column = quoted([name])[0]
+            fits = texts_fit(sf.col(column), rows.select(column).schema[name].dataType)
+            if fits is not None:
+                said = said.when(~fits, f"field {name} has text that is not UTF-8")
+        return rows.withColumn(BROKEN, said).drop(read, held)
 
 
 def _with_sentinel(schema: str) -> tuple[list[str], str]:
@@ -115,7 +132,15 @@ def _with_sentinel(schema: str) -> tuple[list[str], str]:
     except (ValueError, TypeError, KeyError):
         raise PipelineError("the reader's Avro schema is not a record schema in JSON") from None
     more = {"name": _READ, "type": "boolean", "default": True}
-    return check_columns(names), json.dumps({**record, "fields": [*record["fields"], more]})
+    made = json.dumps({**record, "fields": [*record["fields"], more]})
+    return check_columns(names), _with_end(made)
+
+
+def _with_end(schema: str) -> str:
+    """Return the schema of a value that is followed by the mark."""
+    end = {"type": "fixed", "name": "kstorm_end", "size": _END}
+    fields = [{"name": "value", "type": json.loads(schema)}, {"name": "end", "type": end}]
+    return json.dumps({"type": "record", "name": "kstorm_record", "fields": fields})
 
 
 def _incompatible(spark: SparkSession, reader: str, writer: str) -> str | None:

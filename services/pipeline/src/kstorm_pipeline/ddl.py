@@ -15,6 +15,15 @@ def columns_of(ddl: str) -> StructType:
     return cast("StructType", StructType.fromDDL(ddl))
 
 
+def spare(taken: Iterable[str], name: str) -> str:
+    """Return a name for a temporary column that differs from all `taken` ones, in any case."""
+    lower = {each.lower() for each in taken}
+    found = f"__{name}"
+    while found in lower:
+        found = f"_{found}"
+    return found
+
+
 def quoted(names: Iterable[str]) -> list[str]:
     """Quote names for SQL."""
     return ["`" + name.replace("`", "``") + "`" for name in names]

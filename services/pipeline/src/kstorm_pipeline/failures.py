@@ -78,6 +78,11 @@ _LONGEST = 200
 _NOT_THE_USERS = tuple(
     str(Path(file).parent) for file in (__file__, pyspark.__file__, py4j.__file__)
 )
+_LONGEST_CAUSE = 400
+_NEWLINE = "\n"
+_CAUSE = re.compile(
+    r"^(?:: |Caused by: |\s*)(?:[\w$]+\.)+([\w$]*(?:Exception|Error)): (\S.*)", re.MULTILINE
+)
 _RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception): \S.*)", re.MULTILINE)
 
 
@@ -93,17 +98,38 @@ def blame(error: Exception) -> str | None:
     ]
     if not frames:
         return None
-    where, said = frames[-1], str(error).strip().split("\n", 1)[0]
-    raised = f"{where.name} ({where.filename}:{where.lineno}) raised {type(error).__name__}: {said}"
+    where, said = frames[-1], cause_of(error)
+    raised = f"{where.name} ({where.filename}:{where.lineno}) raised {said}"
     return (
         f"the pipeline's function {raised}. Correct it and start again; the run continues from here"
     )
 
 
 def last_raised(text: str) -> str:
-    """Return the last exception in a Python traceback within the text, or else the first line."""
+    """Return the last exception in a Python traceback within the text, or else the first line.
+
+    An exception of Java is one line with its class and message, never the name of an object.
+    """
     found: list[str] = _RAISED.findall(text)
-    return found[-1] if found else text.split("\n", 1)[0]
+    if not found or found[-1].startswith("Py4J"):
+        return _java_cause(text) or text.split("\n", 1)[0]
+    return found[-1]
+
+
+def cause_of(error: Exception) -> str:
+    """Return an exception and its message in one line. For an error of Java, its first cause."""
+    text = str(error).strip()
+    own = f"{type(error).__name__}: {text.split(_NEWLINE, 1)[0]}"
+    return (_java_cause(text) or own) if type(error).__name__.startswith("Py4J") else own
+
+
+def _java_cause(text: str) -> str | None:
+    """Return the first cause in a Java stack trace, preferably one with Spark's error class."""
+    found: list[tuple[str, str]] = _CAUSE.findall(text)
+    named = [each for each in found if each[1].startswith("[")]
+    for kind, said in reversed(named or found):
+        return f"{kind}: {said.strip()[:_LONGEST_CAUSE]}"
+    return None
 
 
 def explain(text: str, settings: Settings) -> str | None:

@@ -21,10 +21,12 @@ order, the same applies to the record itself, and a replay is the latest.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 from pyspark.sql.types import TimestampType
 
@@ -33,29 +35,34 @@ from kstorm_pipeline.conflicts import commit_again
 from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.delta_log import DeltaLog, rows_in
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.pipeline import DEFINITION, POSITION, SINK_ORDER, SKETCH, SOURCE_ORDER, BatchId
+from kstorm_pipeline.failures import cause_of
+from kstorm_pipeline.gold_overflow import (
+    Apart,
+    divide,
+    guarded,
+    is_floating,
+    is_overflow,
+    limit_name,
+    limits,
+    overflowing,
+    renamed_keys,
+    warn,
+)
+from kstorm_pipeline.gold_rows import PAIRWISE, gather, gather_widely, in_order
+from kstorm_pipeline.pipeline import DEFINITION, POSITION, SKETCH, BatchId
 from kstorm_pipeline.replay_lookup import any_of
 from kstorm_pipeline.spans import IntegerSpan, join_spans
 from kstorm_pipeline.tables import once, query_id_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
 
     from kstorm_pipeline.pipeline import Gold
     from kstorm_pipeline.refine import Batch
 
-PLACES = (
-    "kafka_partition",
-    "kafka_offset",
-    "kafka_timestamp",
-    "source_topic",
-    "source_partition",
-    "source_offset",
-)
-"""The columns that `latest` needs, unless it is ordered by a column."""
-
-_PAIRWISE = (SOURCE_ORDER, SINK_ORDER)
-_SUM_UP = {"add": sf.sum, "min": sf.min, "max": sf.max, "replace": sf.max}
+_MOST_HOURS = 2**63 // 1_000_000 // 3600 - 1
+"""The last hour since 1970 whose end Spark can represent."""
 _PUT_TOGETHER = {
     "add": "coalesce(t.{0} + s.{0}, t.{0}, s.{0})",
     "min": "least(t.{0}, s.{0})",
@@ -100,9 +107,112 @@ def merge(
     Returns the number of changed or added rows. `log` is the table's log if it has just been read.
     """
     log = log or DeltaLog(spark, path)
-    gold, given = give(gold, rows)
+    made = gold.function(rows)
+    gold = in_order(gold, made)
+    write = partial(_write, spark, path, gold, batch, log)
+    if not gold.columns_by("add"):
+        return write(gather(gold, made))
+    apart = Apart(spark, path, gold, batch)
+    made, others = apart.split(made)
+    try:
+        changed = write(_finite(gold, gather(gold, made)))
+    except (Py4JJavaError, PySparkException) as error:
+        if not is_overflow(error):
+            raise
+        # A repeated batch adds its rows to sums that have them already, which may overflow.
+        last = DeltaLog(spark, path).last_batch(batch.query)
+        if last is None or last < batch.number:
+            given, new = _within_limits(spark, path, gold, made, error)
+            others = new if others is None else others if new is None else others.union(new)
+            apart.append(others)
+            return write(given)
+        changed = 0
+    apart.append(others)
+    return changed
+
+
+def fitting(
+    spark: SparkSession, path: str, gold: Gold, rows: DataFrame, batch: BatchId
+) -> tuple[DataFrame, Apart, DataFrame | None]:
+    """Compute the contribution of all rows of silver, for a new table at `path`.
+
+    Returns it, and the rows of keys that are kept apart, with their place.
+    """
+    made = gold.function(rows)
+    gold = in_order(gold, made)
+    given, apart = _finite(gold, gather(gold, made)), Apart(spark, path, gold, batch)
+    if not gold.columns_by("add"):
+        return given, apart, None
+    try:
+        given.persist().count()
+    except (Py4JJavaError, PySparkException) as error:
+        given.unpersist()
+        if not is_overflow(error):
+            raise
+        given, others = _within_limits(spark, None, gold, made, error)
+        return given, apart, others
+    return given, apart, None
+
+
+def _write(
+    spark: SparkSession, path: str, gold: Gold, batch: BatchId, log: DeltaLog, given: DataFrame
+) -> int:
     with once(spark, batch.query, batch.number):
         return _merge(spark, path, gold, given) if log.files else _begin(spark, path, given)
+
+
+def _within_limits(
+    spark: SparkSession, path: str | None, gold: Gold, made: DataFrame, error: Exception
+) -> tuple[DataFrame, DataFrame | None]:
+    """Return contributions that fit, and the rows of keys that are kept apart from now on.
+
+    `path` is the table's, or None if it is empty. Raises PipelineError if no sum is the cause.
+    """
+    empty = gather(gold, made)
+    schema = empty.schema
+    table = empty.where(sf.lit(False)) if path is None else spark.read.format("delta").load(path)
+    try:
+        over = overflowing(gold, made, table, schema)
+    except (Py4JJavaError, PySparkException):
+        over = None  # then it is not the sum but a function that raises
+    if over is None:
+        raise PipelineError(
+            f"the gold table {gold.name!r} cannot be written: {cause_of(error)}. "
+            f"If the function {gold.function.__name__} computes the number, use try_add, "
+            "try_multiply or try_cast there, and start again; the run continues from here"
+        ) from error
+    warn(gold, path or gold.name, over, schema)
+    if gold.overflow == "apart":
+        inside, outside = divide(gold, made, over)
+        return _finite(gold, gather_widely(gold, inside)), outside
+    return _saturated(gold, made, over), None
+
+
+def _saturated(gold: Gold, made: DataFrame, over: DataFrame) -> DataFrame:
+    """Return the contributions, with the limits in place of the sums that exceed them."""
+    adds = gold.columns_by("add")
+    names = quoted(adds)
+    marked, same = renamed_keys(gold, made, over)
+    rows = made.join(sf.broadcast(marked), same, "left")
+    for name, column in zip(adds, names, strict=True):
+        rows = rows.withColumn(name, sf.when(sf.col(limit_name(name)).isNull(), sf.col(column)))
+    given = gather_widely(gold, rows.select(*quoted(made.columns)))
+    marked, same = renamed_keys(gold, given, over)
+    found = given.join(sf.broadcast(marked), same, "left")
+    for name, column in zip(adds, names, strict=True):
+        found = found.withColumn(name, sf.coalesce(limit_name(name), column))
+    return found.select(*quoted(given.columns))
+
+
+def _finite(gold: Gold, given: DataFrame) -> DataFrame:
+    """Make sums that are infinite or not a number raise, as others do that do not fit."""
+    if gold.overflow != "apart":
+        return given
+    for name in gold.columns_by("add"):
+        kind = given.schema[name].dataType
+        if is_floating(kind):
+            given = given.withColumn(name, sf.expr(guarded(quoted([name])[0], kind)))
+    return given
 
 
 def _begin(spark: SparkSession, path: str, given: DataFrame) -> int:
@@ -118,7 +228,7 @@ def _merge(spark: SparkSession, path: str, gold: Gold, given: DataFrame) -> int:
         same = sf.expr(" AND ".join(f"t.{key} <=> s.{key}" for key in quoted(gold.keys)))
         merging = table.merge(given.alias("s"), same & _near(gold, given))
         done = (
-            merging.whenMatchedUpdate(set=_changes(gold))
+            merging.whenMatchedUpdate(set=_changes(gold, given.schema))
             .whenNotMatchedInsertAll()
             .execute()
             .first()
@@ -128,111 +238,15 @@ def _merge(spark: SparkSession, path: str, gold: Gold, given: DataFrame) -> int:
         given.unpersist()
 
 
-def give(gold: Gold, rows: DataFrame) -> tuple[Gold, DataFrame]:
-    """Compute the contribution of rows of silver to a gold table, one row per combination of keys.
-
-    Returns it with the gold table's declaration from `in_order`.
-    """
-    made = gold.function(rows)
-    gold = in_order(gold, made)
-    return gold, gather(gold, made)
-
-
-def gather(gold: Gold, made: DataFrame) -> DataFrame:
-    """Combine the function's rows to one per combination of keys, with the gold table's columns.
-
-    `gold` is the result of `in_order`.
-    """
-    columns, keys = quoted(gold.columns), quoted(gold.keys)
-    if not gold.columns_by("latest"):
-        return _estimated(gold, made.groupBy(*keys).agg(*_sums(gold, made))).select(*columns)
-    made = made.withColumn(POSITION, _position(gold, made)).select(*quoted(gold.asked), POSITION)
-    newest = sf.struct(*quoted(gold.columns_by("latest")), POSITION)
-    if gold.order in _PAIRWISE:
-        made = made.withColumn("__topic", sf.col(f"{POSITION}.topic")).withColumn(
-            "__partition", sf.col(f"{POSITION}.partition")
-        )
-        last = sf.max_by(newest, sf.struct(f"{POSITION}.offset", f"{POSITION}.record")).alias(
-            "__newest"
-        )
-        made = made.groupBy(*keys, "__topic", "__partition").agg(*_sums(gold, made), last)
-        by_time = [f"__newest.{POSITION}.{name}" for name in ("at", "topic", "partition")]
-        last = sf.max_by("__newest", sf.struct(*by_time)).alias("__newest")
-    else:
-        last = sf.max_by(newest, POSITION).alias("__newest")
-    made = made.groupBy(*keys).agg(*_sums(gold, made), last)
-    return _estimated(gold, made.select("*", "__newest.*")).select(*columns, POSITION)
-
-
-def in_order(gold: Gold, made: DataFrame) -> Gold:
-    """Return the table's declaration with an order that the function's rows support.
-
-    Rows that the function has grouped have no single source. Unless the user has chosen an order,
-    the first timestamp among the `latest` columns then decides.
-    """
-    if gold.ordered or all(name in made.columns for name in PLACES):
-        return gold
-    times = [name for name in gold.columns_by("latest") if name in made.columns]
-    times = [name for name in times if isinstance(made.schema[name].dataType, TimestampType)]
-    return replace(gold, order=times[0]) if times else gold
-
-
-def _estimated(gold: Gold, rows: DataFrame) -> DataFrame:
-    """Add the estimates of the rows' sketches."""
-    return rows.withColumns({name: sf.hll_sketch_estimate(name + SKETCH) for name in gold.distinct})
-
-
-def _sums(gold: Gold, rows: DataFrame) -> list[Column]:
-    """Return the aggregates that combine the columns without the rule `latest`.
-
-    A second pass over their results keeps the type of sums.
-    """
-    found = []
-    for name, rule in gold.rules.items():
-        if rule in _SUM_UP:
-            column = _SUM_UP[rule](quoted([name])[0])
-            again = rule == "add" and "__newest" in rows.columns
-            found.append((column.cast(rows.schema[name].dataType) if again else column).alias(name))
-    for name, values in gold.distinct.items():
-        sketch = name + SKETCH
-        again = "__newest" in rows.columns
-        found.append(
-            (sf.hll_union_agg(sketch) if again else sf.hll_sketch_agg(quoted([values])[0])).alias(
-                sketch
-            )
-        )
-    return found
-
-
-def _position(gold: Gold, rows: DataFrame) -> Column:
-    """Return a row's position in the table's order."""
-    own = {
-        "topic": sf.lit(""),
-        "partition": sf.col("kafka_partition"),
-        "offset": sf.col("kafka_offset"),
-    }
-    if gold.order == SINK_ORDER:
-        parts = own
-    elif gold.order == SOURCE_ORDER:
-        told = sf.col("source_offset").isNotNull()
-        source = {name: sf.col(f"source_{name}") for name in own}
-        parts = {name: sf.when(told, source[name]).otherwise(own[name]) for name in own}
-    else:
-        parts = {"by": sf.col(quoted([gold.order])[0])}
-        if all(name in rows.columns for name in PLACES):
-            parts |= own
-        return sf.struct(*(column.alias(name) for name, column in parts.items()))
-    parts |= {"record": sf.col("kafka_offset"), "at": sf.col("kafka_timestamp")}
-    return sf.struct(*(column.alias(name) for name, column in parts.items()))
-
-
-def _changes(gold: Gold) -> dict[str, str]:
+def _changes(gold: Gold, schema: StructType) -> dict[str, str]:
     """Return the new value of each column for a row `t` of the table that matches a row `s`."""
     changes = {}
     for name, rule in gold.rules.items():
         column = quoted([name])[0]
         if rule == "latest":
             changes[column] = f"CASE WHEN {_later(gold)} THEN s.{column} ELSE t.{column} END"
+        elif rule == "add":
+            changes[column] = _added(gold, column, schema[name].dataType)
         else:
             changes[column] = _PUT_TOGETHER[rule].format(column)
     for name in gold.distinct:
@@ -243,6 +257,18 @@ def _changes(gold: Gold) -> dict[str, str]:
     return changes
 
 
+def _added(gold: Gold, column: str, kind: DataType) -> str:
+    """Return the new sum. With `overflow="saturate"`, a limit that it has reached stays."""
+    total = _PUT_TOGETHER["add"].format(column)
+    if gold.overflow == "apart":
+        return guarded(total, kind)
+    at_limit = f"IN ({', '.join(limits(kind))})"
+    return (
+        f"CASE WHEN t.{column} {at_limit} THEN t.{column} "
+        f"WHEN s.{column} {at_limit} THEN s.{column} ELSE {total} END"
+    )
+
+
 def _union(name: str) -> str:
     """Return the union of both rows' sketches."""
     ours, theirs = (f"{row}.{quoted([name + SKETCH])[0]}" for row in "st")
@@ -251,11 +277,13 @@ def _union(name: str) -> str:
 
 def _later(gold: Gold) -> str:
     """Return the condition that row `s` is later than row `t`."""
-    if gold.order not in _PAIRWISE:
+    if gold.order not in PAIRWISE:
         return f"s.{POSITION} > t.{POSITION}"
     one_log = f"(s.{POSITION}.topic = t.{POSITION}.topic AND s.{POSITION}.partition = t.{POSITION}.partition)"
     ours, theirs = (f"struct({row}.{POSITION}.offset, {row}.{POSITION}.record)" for row in "st")
-    by_time = f"s.{POSITION}.at > t.{POSITION}.at"
+    # A record may have no timestamp. Any other is later.
+    ours_at, theirs_at = f"s.{POSITION}.at", f"t.{POSITION}.at"
+    by_time = f"({ours_at} > {theirs_at} OR ({theirs_at} IS NULL AND {ours_at} IS NOT NULL))"
     return f"(({one_log} AND {ours} > {theirs}) OR (NOT {one_log} AND {by_time}))"
 
 
@@ -272,7 +300,9 @@ def _near(gold: Gold, given: DataFrame) -> Column:
             given, sf.collect_set(hour), sf.count_if(sf.col(quoted([key])[0]).isNull())
         )
         column = sf.col(f"t.{quoted([key])[0]}")
-        hours = join_spans(IntegerSpan(("", 0), each, each) for each in found[0])
+        hours = list(join_spans(IntegerSpan(("", 0), each, each) for each in found[0]))
+        if any(max(abs(span.first), abs(span.last)) > _MOST_HOURS for span in hours):
+            continue
         within = any_of(
             (column >= _hour(span.first)) & (column < _hour(span.last + 1)) for span in hours
         )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.exact_types import NOT_IN_DELTA, Columns, check_names
 from kstorm_pipeline.json_records import read_json
 from kstorm_pipeline.json_schema import columns_of_schema
 from kstorm_pipeline.registry_records import (
@@ -20,11 +22,14 @@ from kstorm_pipeline.registry_records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame, SparkSession
 
     from kstorm_pipeline.registry import Schema
+
+
+_REMEDY = (
+    ". Declare the columns in SQL with columns= and name the field with fields={'column': 'field'}"
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class JsonSchemaRecords(RegistryRecords):
 
     schema: str | None = None
     columns: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    cut_times: bool = False
     kind: ClassVar[str] = "JSON"
 
     @property
@@ -41,8 +48,9 @@ class JsonSchemaRecords(RegistryRecords):
 
     def decoder(self, schema: Schema | None) -> Decoder:
         if schema is None:
-            return _JsonDecoder(columns=self.columns, schema=self.schema or "")
+            return _JsonDecoder(self, columns=self.columns, schema=self.schema or "")
         return _JsonDecoder(
+            self,
             schema=schema.text,
             references={name: each.text for name, each in schema.references.items()},
         )
@@ -56,6 +64,8 @@ def json_schema_records(
     columns: str | None = None,
     reject: Mapping[str, str] | None = None,
     key: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    cut_times: bool = False,
 ) -> JsonSchemaRecords:
     """Read JSON objects that begin with the id of a schema registry.
 
@@ -66,13 +76,16 @@ def json_schema_records(
     `--schema-registry`.
 
     `reject` maps reasons to SQL conditions. A readable record that meets a condition is
-    quarantined. `key` names a column for the record's key as text.
+    quarantined. `key` names a column for the record's key as text. `fields` and `cut_times` are
+    those of `json_records`.
     """
     if schema is not None and columns is not None:
         raise PipelineError(
             "json_schema_records takes its columns from schema= or from columns=, not from both"
         )
-    return JsonSchemaRecords(registry, subject, dict(reject or {}), key, schema, columns)
+    return JsonSchemaRecords(
+        registry, subject, dict(reject or {}), key, schema, columns, dict(fields or {}), cut_times
+    )
 
 
 class _JsonDecoder(Decoder):
@@ -80,15 +93,17 @@ class _JsonDecoder(Decoder):
 
     def __init__(
         self,
+        records: JsonSchemaRecords,
         *,
         columns: str | None = None,
         schema: str = "",
         references: Mapping[str, str] | None = None,
     ) -> None:
-        self._ddl = columns
+        self._records, self._ddl = records, columns
         self._columns = None if columns is not None else columns_of_schema(schema, references or {})
         if self._columns is not None:
             check_columns(self._columns.names)
+            check_names("the schema has", self._columns, _REMEDY, signs=NOT_IN_DELTA)
 
     def learn(self, spark: SparkSession, schema: Schema) -> None:
         """Nothing to learn. The id becomes known."""
@@ -100,4 +115,5 @@ class _JsonDecoder(Decoder):
             else self._columns
         )
         assert columns is not None, "columns come from a schema or from SQL"
-        return read_json(rows, sf.col(PAYLOAD), list(columns), BROKEN)
+        exact = Columns(columns, self._records.fields, cut=self._records.cut_times)
+        return read_json(rows, sf.col(PAYLOAD), columns, exact, BROKEN)

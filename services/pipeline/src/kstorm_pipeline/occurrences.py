@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
+from kstorm_pipeline.ddl import quoted, spare
 from kstorm_pipeline.lineage import BUCKETS, LAST_MILLISECOND, LINEAGE
 
 if TYPE_CHECKING:
@@ -37,12 +38,13 @@ _LINEAGE = ("topic", "partition", "offset", "part")
 
 def name_occurrences(rows: DataFrame, identity: tuple[str, ...]) -> DataFrame:
     """Add the columns of `NAMED` except `batch`, and a reason if a required name is missing."""
-    for name, header in zip(_LINEAGE, LINEAGE, strict=True):
-        rows = rows.withColumn(f"__{name}", _header(header))
-    lineage = sf.concat_ws("-", *(f"__{name}" for name in _LINEAGE))
-    rows = rows.withColumn("__lineage", sf.when(_has_lineage(), lineage))
+    headers, whole = spare(rows.columns, "headers"), spare(rows.columns, "lineage")
+    parts = [_header(header).alias(name) for name, header in zip(_LINEAGE, LINEAGE, strict=True)]
+    rows = rows.withColumn(headers, sf.struct(*parts))
+    lineage = sf.concat_ws("-", *(f"{headers}.{name}" for name in _LINEAGE))
+    rows = rows.withColumn(whole, sf.when(_has_lineage(headers), lineage))
     declared = _declared(identity) if identity else sf.lit(None).cast("string")
-    rows = rows.withColumn("occurrence", sf.coalesce("__lineage", declared))
+    rows = rows.withColumn("occurrence", sf.coalesce(whole, declared))
     places = {
         "kafka_partition": sf.col("record.partition"),
         "kafka_offset": sf.col("record.offset"),
@@ -50,14 +52,18 @@ def name_occurrences(rows: DataFrame, identity: tuple[str, ...]) -> DataFrame:
     rows = rows.withColumns(
         places | {"kafka_timestamp": readable_timestamp(), **source_of("occurrence")}
     )
-    rows = rows.withColumn("reason", sf.coalesce(_too_late(), "reason", _nameless(identity)))
-    return rows.drop("__lineage", *(f"__{name}" for name in _LINEAGE))
+    nameless = _nameless(identity, sf.col(whole).isNull())
+    rows = rows.withColumn("reason", sf.coalesce(_too_late(), "reason", nameless))
+    return rows.drop(headers, whole)
 
 
 def readable_timestamp() -> Column:
-    """Return the Kafka timestamp. Null if it is after the year 9999, which Python cannot read."""
+    """Return the Kafka timestamp. Null if the record has none, or one after the year 9999.
+
+    Kafka writes -1 for none. Python cannot read times after the year 9999.
+    """
     at = sf.col("record.timestamp")
-    return sf.when(sf.unix_millis(at) <= LAST_MILLISECOND, at)
+    return sf.when(sf.unix_millis(at).between(0, LAST_MILLISECOND), at)
 
 
 def source_of(name: str) -> dict[str, Column]:
@@ -101,13 +107,17 @@ def _header(name: str) -> Column:
     return sf.when(sf.is_valid_utf8(text), text)
 
 
-def _has_lineage() -> Column:
+def _has_lineage(headers: str) -> Column:
     """Return the condition that the headers identify one record of one message.
 
     All four are required. With fewer, two occurrences could have the same name.
     """
-    numbers = (sf.col(f"__{name}").rlike("^[0-9]{1,18}$") for name in ("partition", "offset"))
-    texts = (sf.coalesce(sf.col(f"__{name}") != "", sf.lit(False)) for name in ("topic", "part"))
+    numbers = (
+        sf.col(f"{headers}.{name}").rlike("^[0-9]{1,18}$") for name in ("partition", "offset")
+    )
+    texts = (
+        sf.coalesce(sf.col(f"{headers}.{name}") != "", sf.lit(False)) for name in ("topic", "part")
+    )
     return reduce(and_, (*numbers, *texts))
 
 
@@ -117,8 +127,8 @@ def _declared(identity: tuple[str, ...]) -> Column:
     A list keeps the parts apart: no part can be mistaken for a piece of another.
     """
     if len(identity) == 1:
-        return sf.col(identity[0]).cast("string")
-    return sf.to_json(sf.array(*(sf.col(name).cast("string") for name in identity)))
+        return sf.col(quoted(identity)[0]).cast("string")
+    return sf.to_json(sf.array(*(sf.col(name).cast("string") for name in quoted(identity))))
 
 
 def _too_late() -> Column:
@@ -126,16 +136,16 @@ def _too_late() -> Column:
     text = sf.concat(
         sf.lit("the Kafka timestamp is after the year 9999: "), sf.unix_millis(at), sf.lit(" ms")
     )
-    return sf.when(at.isNotNull() & readable_timestamp().isNull(), text)
+    return sf.when(sf.unix_millis(at) > LAST_MILLISECOND, text)
 
 
-def _nameless(identity: tuple[str, ...]) -> Column:
+def _nameless(identity: tuple[str, ...], no_lineage: Column) -> Column:
     """Return why a record has no name although the pipeline declares one, or null."""
     reason = sf.lit(None).cast("string")
     for name in reversed(identity):
-        text = sf.col(name).cast("string")
-        missing = sf.col("__lineage").isNull() & text.isNull()
-        empty = sf.col("__lineage").isNull() & (text == "")
+        text = sf.col(quoted([name])[0]).cast("string")
+        missing = no_lineage & text.isNull()
+        empty = no_lineage & (text == "")
         reason = (
             sf.when(missing, f"field {name} is missing")
             .when(empty, f"field {name} is empty")

@@ -61,6 +61,8 @@ class BatchReader(Protocol):
 
 RULES = ("add", "min", "max", "latest", "replace")
 """Rules to combine a gold table's column with the batch's value."""
+OVERFLOWS = ("apart", "saturate")
+"""The treatments of a key whose sum no longer fits its column (`gold_overflow`)."""
 SOURCE_ORDER = "source"
 SINK_ORDER = "sink"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -69,6 +71,10 @@ DEFINITION = "kstorm.gold"
 """The property of a gold table that stores its declaration."""
 POSITION = "position"
 """The column of a gold table that stores where its `latest` values come from."""
+APART = "_overflow"
+"""Suffix of the table with the rows of keys whose sums no longer fit."""
+APART_BATCH = "overflow_batch"
+"""Its column for the batch that added a row."""
 SKETCH = "_sketch"
 """Suffix of the column with the sketch behind a distinct count."""
 
@@ -104,6 +110,8 @@ class Gold:
     """
     replays: bool = False
     """True if the function also gets replays, with a column `replay`."""
+    overflow: str = "apart"
+    """The treatment of a key whose sum no longer fits: one of OVERFLOWS."""
 
     def columns_by(self, *rules: str) -> list[str]:
         """Return the columns with one of the rules."""
@@ -130,6 +138,7 @@ class Gold:
             **distinct,
             **order,
             **({"replays": True} if self.replays else {}),
+            **({"overflow": self.overflow} if self.overflow != OVERFLOWS[0] else {}),
         }
 
     @property
@@ -211,6 +220,7 @@ class Pipeline:
         distinct: Mapping[str, str] | None = None,
         order: str | None = None,
         replays: bool = False,
+        overflow: str = "apart",
     ) -> Callable[[RowFunction], RowFunction]:
         """Decorate the function that derives a gold table's rows from rows of silver.
 
@@ -227,12 +237,21 @@ class Pipeline:
         With `replays` the function also gets records of occurrences that silver already has. The
         column `replay` is true for them.
 
+        `overflow` decides about a key whose sum no longer fits the type of its column. With
+        "apart" its row stays as it was, and the function's rows for it go to the table
+        `<name>_overflow`. With "saturate" the column keeps the greatest or least value of its type.
+
         Raises PipelineError if the name or a column is taken or invalid, or if keys or other
         columns are missing.
         """
         given = zip(RULES, map(_names, (add, min, max, latest, replace)), strict=True)
         columns = [(column, rule) for rule, names in given for column in names]
         made_of = _names(keys)
+        if overflow not in OVERFLOWS:
+            raise PipelineError(
+                f"the gold table {name!r}: overflow={overflow!r} is unknown: "
+                f"give one of {', '.join(map(repr, OVERFLOWS))}"
+            )
         counted = dict(distinct or {})
         sketches = [column + SKETCH for column in counted]
         _check(
@@ -253,6 +272,7 @@ class Pipeline:
                 order or SOURCE_ORDER,
                 order is not None,
                 replays,
+                overflow,
             )
             return function
 
@@ -269,6 +289,12 @@ def _check(name: str, columns: list[str], golds: Mapping[str, Gold]) -> None:
             f"a gold table cannot be called {name!r}: "
             f"use lowercase letters, digits and '_', and none of {', '.join(_TAKEN)}"
         )
+    for other in golds:
+        if name in (other + APART, other.removesuffix(APART)) and name != other:
+            raise PipelineError(
+                f"a gold table cannot be called {name!r} next to {other!r}: "
+                f"a name with {APART!r} is for the rows of keys that overflow"
+            )
     if name in golds:
         raise PipelineError(f"there are two gold tables {name!r}: give one of them another name")
     twice = sorted({column for column in columns if columns.count(column) > 1})
@@ -277,8 +303,9 @@ def _check(name: str, columns: list[str], golds: Mapping[str, Gold]) -> None:
             f"the gold table {name!r} names {', '.join(twice)} twice: "
             "a column is a key or has one rule"
         )
-    if POSITION in columns:
+    taken = [column for column in columns if column.lower() in (POSITION, APART_BATCH)]
+    if taken:
         raise PipelineError(
-            f"the gold table {name!r} cannot have a column {POSITION!r}: "
+            f"the gold table {name!r} cannot have a column {taken[0]!r}: "
             "the pipeline has one of that name"
         )

@@ -108,13 +108,13 @@ class MessageRows:
         return tuple(row)
 
 
-def rows_of(descriptor: Any, *, emit_defaults: bool) -> MessageRows:
+def rows_of(descriptor: Any, *, emit_defaults: bool, cut_times: bool = False) -> MessageRows:
     """Return the conversion for a message type.
 
     With `emit_defaults`, a zero in a field without presence is zero, not null. Raises PipelineError
     for a type that cannot be columns.
     """
-    found = _Making(emit_defaults).message(descriptor, ())
+    found = _Making(emit_defaults, cut_times).message(descriptor, ())
     if found is None:
         raise PipelineError(
             f"the Protobuf message {descriptor.full_name} has no fields that can be columns"
@@ -123,8 +123,8 @@ def rows_of(descriptor: Any, *, emit_defaults: bool) -> MessageRows:
 
 
 class _Making:
-    def __init__(self, emit_defaults: bool) -> None:
-        self._emit_defaults = emit_defaults
+    def __init__(self, emit_defaults: bool, cut_times: bool) -> None:
+        self._emit_defaults, self._cut_times = emit_defaults, cut_times
         self._columns = 0
 
     def message(self, descriptor: Any, above: tuple[str, ...]) -> MessageRows | None:
@@ -188,7 +188,7 @@ class _Making:
         if field.message_type is None:
             return _SCALARS[field.type]
         if field.message_type.full_name == _TIMESTAMP:
-            return TimestampType(), lambda value: _time(value, field.name)
+            return TimestampType(), lambda value: _time(value, field.name, cut=self._cut_times)
         if field.message_type.full_name in _WRAPPERS:
             kind, convert = _SCALARS[field.message_type.fields_by_name["value"].type]
             return kind, lambda wrapper: convert(wrapper.value)
@@ -205,8 +205,15 @@ class _Making:
         return None
 
 
-def _time(value: Any, name: str) -> datetime:
-    """Convert a time. Spark keeps microseconds, so finer digits are cut off."""
+def _time(value: Any, name: str, *, cut: bool) -> datetime:
+    """Convert a time. Spark keeps microseconds, so finer ones don't fit, or they are `cut`."""
+    if not 0 <= value.nanos < 1_000_000_000:
+        raise UnfitError(f"field {name} has {value.nanos} nanoseconds, which is not a time")
+    if value.nanos % 1000 and not cut:
+        raise UnfitError(
+            f"field {name} has nanoseconds, which a TIMESTAMP cannot hold: "
+            "protobuf_records(cut_times=True) cuts them"
+        )
     try:
         return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
     except OverflowError:

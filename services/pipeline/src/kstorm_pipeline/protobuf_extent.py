@@ -3,8 +3,8 @@
 Decoded, a message takes more memory than its bytes: a nested message may be two bytes, but takes
 memory for each field of its type. A single record must not crash the executor again and again. So
 the bytes are scanned first, unless they are too few to contain much. Unknown fields are skipped,
-since the decoder keeps them as bytes. The spouts do the same in `kstorm.registry`, which is not in
-the pipeline's image.
+since the decoder keeps them as bytes. The spouts count otherwise (`kstorm.registry`), because they
+turn a message into a dict, and what an `Any` contains as well; that needs confluent-kafka.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ class ProtobufReading:
     message: str
     """The full name of the message."""
     emit_defaults: bool
+    cut_times: bool = False
 
 
 def read_message(
@@ -61,7 +62,7 @@ def read_message(
 def _opened(reading: ProtobufReading) -> tuple[Any, MessageRows, MessageExtent]:
     """Return a message's decoder, conversion and check. They are created once per process."""
     descriptor = open_message(reading.files, reading.message)
-    rows = rows_of(descriptor, emit_defaults=reading.emit_defaults)
+    rows = rows_of(descriptor, emit_defaults=reading.emit_defaults, cut_times=reading.cut_times)
     return GetMessageClass(descriptor).FromString, rows, MessageExtent(descriptor)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
+from kstorm_pipeline.ddl import spare
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.protobuf_columns import rows_of
 from kstorm_pipeline.protobuf_files import (
@@ -53,6 +54,7 @@ class ProtobufRecords(RegistryRecords):
     schema: Any = None
     message: str = ""
     emit_defaults: bool = False
+    cut_times: bool = False
     kind: ClassVar[str] = "PROTOBUF"
 
     @property
@@ -61,7 +63,7 @@ class ProtobufRecords(RegistryRecords):
 
     def decoder(self, schema: Schema | None) -> Decoder:
         files, message = self._reader(schema)
-        return _ProtobufDecoder(ProtobufReading(files, message, self.emit_defaults))
+        return _ProtobufDecoder(ProtobufReading(files, message, self.emit_defaults, self.cut_times))
 
     def _reader(self, schema: Schema | None) -> tuple[bytes, str]:
         """Return the reader's descriptors, and the name of the message in them."""
@@ -84,6 +86,7 @@ def protobuf_records(
     schema: Any = None,
     message: str = "",
     emit_defaults: bool = False,
+    cut_times: bool = False,
     reject: Mapping[str, str] | None = None,
     key: str | None = None,
 ) -> ProtobufRecords:
@@ -101,7 +104,8 @@ def protobuf_records(
     field, unless all values of that type fit.
 
     A zero in a field without presence (proto3 without `optional`) is null, or with
-    `emit_defaults=True` zero. `reject` maps reasons to SQL conditions. A readable record that meets
+    `emit_defaults=True` zero. A time with nanoseconds does not fit; `cut_times=True` cuts it to
+    microseconds. `reject` maps reasons to SQL conditions. A readable record that meets
     a condition is quarantined. `key` names a column for the record's key as text.
 
     Raises PipelineError if `schema` is neither a class nor bytes.
@@ -112,7 +116,7 @@ def protobuf_records(
             f"not {schema!r}"
         )
     return ProtobufRecords(
-        registry, subject, dict(reject or {}), key, schema, message, emit_defaults
+        registry, subject, dict(reject or {}), key, schema, message, emit_defaults, cut_times
     )
 
 
@@ -154,7 +158,8 @@ class _ProtobufDecoder(Decoder):
             StructType([StructField("broken", StringType()), StructField("value", self._columns)]),
         )
         # If it were deterministic, Spark would call it again for each condition on its result.
-        rows = rows.withColumn("__read", read_it.asNondeterministic()(ID, PAYLOAD))
-        value = sf.col("__read").getField("value")
-        rows = rows.withColumns({name: value.getField(name) for name in self._columns.names})
-        return rows.withColumn(BROKEN, sf.col("__read").getField("broken")).drop("__read")
+        name = spare([*rows.columns, *self._columns.names], "read")
+        rows = rows.withColumn(name, read_it.asNondeterministic()(ID, PAYLOAD))
+        value = sf.col(name).getField("value")
+        rows = rows.withColumns({each: value.getField(each) for each in self._columns.names})
+        return rows.withColumn(BROKEN, sf.col(name).getField("broken")).drop(name)

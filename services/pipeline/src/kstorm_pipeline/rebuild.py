@@ -31,8 +31,8 @@ from kstorm_pipeline.conflicts import commit_again
 from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.delta_log import DeltaLog
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.gold import give, merge
-from kstorm_pipeline.pipeline import DEFINITION, BatchId
+from kstorm_pipeline.gold import fitting, merge
+from kstorm_pipeline.pipeline import APART, DEFINITION, BatchId
 from kstorm_pipeline.schemas import find_problem, find_schemas
 from kstorm_pipeline.tables import kept, once
 
@@ -86,8 +86,15 @@ def rebuild(
     if not _is_table(spark, tables.beside(), name):
         tables.beside().drop(spark, name)
     says = {DEFINITION: gold.declared, _ID: uuid.uuid4().hex, _QUERY: query, _BATCH: str(last)}
-    _, all_of_it = give(gold, _silver(session, tables, schemas, -1, last))
-    _replace(session, tables.beside(), name, all_of_it, kept(name) | says)
+    tables.beside().drop(session, name + APART)
+    everything = _silver(session, tables, schemas, -1, last)
+    place = tables.beside().path(name)
+    given, apart, others = fitting(session, place, gold, everything, BatchId(query, last))
+    try:
+        apart.append(others)
+        _replace(session, tables.beside(), name, given, kept(name) | says)
+    finally:
+        given.unpersist()
     rows = tables.beside().count(spark, name)
     logger.info(
         "rebuild: %s has %d rows; the next start of the pipeline puts them in place", name, rows
@@ -136,7 +143,24 @@ def put_in_place(
             session, built, gold, _silver(session, tables, schemas, has, last), BatchId(query, last)
         )
     switch(session, tables, gold, query, last)
-    tables.beside().drop(session, gold.name)
+    _finish(session, tables, gold)
+
+
+def _finish(spark: SparkSession, tables: Tables, gold: Gold) -> None:
+    """Put the rows of keys that are kept apart in place as well, and delete the rebuild.
+
+    The next start repeats it if the process dies in between.
+    """
+    beside, name = tables.beside(), gold.name + APART
+    if beside.exists(spark, name):
+        rows = beside.read(spark, name)
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(
+            tables.path(name)
+        )
+    elif tables.exists(spark, name):
+        tables.drop(spark, name)
+    beside.drop(spark, name)
+    beside.drop(spark, gold.name)
 
 
 def switch(spark: SparkSession, tables: Tables, gold: Gold, query: str, last: int) -> None:
@@ -200,7 +224,7 @@ def _is_ready(
         tables.exists(spark, gold.name)
         and DeltaLog(spark, tables.path(gold.name)).property(_ID) == says[_ID]
     ):
-        beside.drop(spark, gold.name)
+        _finish(spark, tables, gold)
         return False
     if (says[DEFINITION], says[_QUERY], columns) == (
         gold.declared,

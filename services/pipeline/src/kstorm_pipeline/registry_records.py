@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import functions as sf
 
+from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.errors import PipelineError, SettingsError
-from kstorm_pipeline.records import rejected, text_of, times_fit
+from kstorm_pipeline.records import check_key, key_as_text, rejected, times_fit
 from kstorm_pipeline.registry import Registry, Schema
 
 if TYPE_CHECKING:
@@ -187,8 +188,6 @@ class OpenRecords:
         )
         rows = self._decoder.decode(rows, writers)
         typed = [each for each in rows.schema if each.name not in _OURS]
-        if self._records.key is not None:
-            rows = rows.withColumn(self._records.key, text_of("key"))
         of_id = sf.coalesce(self._other_reason(others), _reason(writers, typed))
         reason = (
             sf.when(sf.col("record.value").isNull(), "the value is null")
@@ -198,7 +197,11 @@ class OpenRecords:
             )
             .when(of_id.isNotNull(), sf.concat(sf.lit("schema id "), ID, sf.lit(": "), of_id))
         )
-        rows = rows.withColumn("reason", sf.coalesce(reason, rejected(self._records.reject)))
+        rows = rows.withColumn("reason", reason)
+        if self._records.key is not None:
+            check_key("the registry's records", self._records.key, rows.columns)
+            rows = key_as_text(rows, self._records.key)
+        rows = rows.withColumn("reason", sf.coalesce("reason", rejected(self._records.reject)))
         return rows.drop(ID, PAYLOAD, BROKEN)
 
     def _other_reason(self, others: Mapping[int, str]) -> Column:
@@ -213,7 +216,8 @@ def _reason(writers: Mapping[int, Any], typed: list[StructField]) -> Column:
     reason = sf.when(~sf.col(ID).isin(*writers), "the schema registry does not have it")
     reason = reason.when(sf.col(BROKEN).isNotNull(), sf.col(BROKEN))
     for each in typed:
-        fits = times_fit(sf.col(f"`{each.name}`"), each.dataType)
+        column = sf.col(quoted([each.name])[0])
+        fits = times_fit(column, each.dataType)
         if fits is not None:
             reason = reason.when(~fits, f"field {each.name} has a time outside the years 1 to 9999")
     return reason

@@ -25,6 +25,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.aggregates import facts_of
+from kstorm_pipeline.ddl import quoted, spare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,9 +71,10 @@ def mark_replays(good: DataFrame, replays: DataFrame | None) -> DataFrame:
     """Add the column `replay` to the good records of a batch, from the result of `find_replays`."""
     if replays is None:
         return good.withColumn("replay", sf.lit(False))
-    marked = good.join(replays.withColumn("__replay", sf.lit(True)), list(_PLACE), "left")
-    return marked.withColumn("replay", sf.coalesce("__replay", sf.lit(False))).select(
-        *good.columns, "replay"
+    found = spare(good.columns, "replay")
+    marked = good.join(replays.withColumn(found, sf.lit(True)), list(_PLACE), "left")
+    return marked.withColumn("replay", sf.coalesce(found, sf.lit(False))).select(
+        *quoted(good.columns), "replay"
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.delta_log import DeltaLog, rows_of
 from kstorm_pipeline.errors import PipelineError
 
@@ -73,7 +74,7 @@ def show(
                 f"the table {name} has no column {by!r}; it has {', '.join(rows.columns)}"
             )
         others = [each.name for each in rows.schema if each.dataType.typeName() == "string"]
-        rows = rows.orderBy(sf.desc(by), *others)
+        rows = rows.orderBy(sf.desc(quoted([by])[0]), *quoted(others))
     return _lines(rows.limit(n))
 
 

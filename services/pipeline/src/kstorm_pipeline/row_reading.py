@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.checkpoints import has_half_a_batch
-from kstorm_pipeline.ddl import columns_of
+from kstorm_pipeline.ddl import columns_of, quoted
 from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.json_records import FIELDS, JsonRecords
 from kstorm_pipeline.occurrences import NAMED, name_occurrences
 from kstorm_pipeline.pipeline import BatchReader, RunReader
 
@@ -60,7 +61,8 @@ def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
         )
     if "reason" not in read.columns:
         read = read.withColumn("reason", sf.lit(None).cast("string"))
-    _check_names("the pipeline's records", read.columns)
+    remedy = FIELDS if isinstance(pipeline.records, JsonRecords) else ""
+    _check_names("the pipeline's records", read.columns, remedy)
     for whose, names in (("identity", pipeline.identity_columns), ("without", pipeline.without)):
         lacking = [name for name in names if name not in read.columns]
         if lacking:
@@ -89,7 +91,7 @@ def refine_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
         )
     typed = [name for name in made.columns if name not in kept]
     _check_names(f"the rows of the silver function {pipeline.silver_function.__name__}", typed)
-    return made.select(*typed, *kept)
+    return made.select(*quoted(typed), *kept)
 
 
 def malformed_rows(rows: DataFrame, records: DataFrame) -> DataFrame:
@@ -115,7 +117,7 @@ def malformed_rows(rows: DataFrame, records: DataFrame) -> DataFrame:
     )
 
 
-def _check_names(whose: str, names: list[str]) -> None:
+def _check_names(whose: str, names: list[str], remedy: str = "") -> None:
     """Raise PipelineError if a user's column would collide with one of the pipeline's.
 
     Spark treats `Batch` and `batch` as the same name.
@@ -124,7 +126,7 @@ def _check_names(whose: str, names: list[str]) -> None:
     taken = [name for name in names if name.lower() in own]
     if taken:
         raise PipelineError(
-            f"{whose} have a column {taken[0]!r}, but silver has its own: rename it"
+            f"{whose} have a column {taken[0]!r}, but silver has its own: rename it{remedy}"
         )
 
 

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as sf
 
 from kstorm_pipeline.arrow.batches import ArrowReader
 from kstorm_pipeline.audit.findings import COMPLETE
@@ -183,7 +184,9 @@ def _bronze(
     def copy(rows: DataFrame, number: int) -> None:
         with running.noting():
             running.origin.check()
-            tables.append("bronze", rows, number)
+            # Kafka writes -1 for a record without a timestamp.
+            at = sf.when(sf.unix_millis("timestamp") >= 0, sf.col("timestamp"))
+            tables.append("bronze", rows.withColumn("timestamp", at), number)
 
     options = {
         **_PATIENCE,

@@ -17,7 +17,9 @@ from pyspark.sql.types import NumericType, StructField, StructType
 from kstorm_pipeline.checkpoints import how_to_build
 from kstorm_pipeline.ddl import columns_of, quoted
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.gold import PLACES, gather, in_order
+from kstorm_pipeline.exact_types import NOT_IN_DELTA, check_names
+from kstorm_pipeline.gold_rows import PLACES, gather, in_order
+from kstorm_pipeline.json_records import FIELDS, JsonRecords
 from kstorm_pipeline.occurrences import NAMED
 from kstorm_pipeline.pipeline import DEFINITION, POSITION, SINK_ORDER, SOURCE_ORDER
 from kstorm_pipeline.row_reading import good_rows, read_rows, refine_rows
@@ -43,7 +45,10 @@ def find_schemas(spark: SparkSession, pipeline: Pipeline) -> dict[str, StructTyp
         )
         rows = refine_rows(pipeline, read.withColumn("replay", sf.lit(False)))
         silver = rows.drop("replay")
+        _check_storable("silver", silver.schema, pipeline)
         golds = {name: _gold_columns(gold, rows) for name, gold in pipeline.golds.items()}
+        for name, columns in golds.items():
+            _check_storable(f"the gold table {name!r}", columns, pipeline)
     except (AnalysisException, ParseException) as error:
         raise PipelineError(f"the pipeline is invalid: {_one_line(error)}") from error
     own = {
@@ -52,6 +57,11 @@ def find_schemas(spark: SparkSession, pipeline: Pipeline) -> dict[str, StructTyp
         "quarantine": columns_of(QUARANTINE),
     }
     return own | golds
+
+
+def _check_storable(table: str, columns: StructType, pipeline: Pipeline) -> None:
+    json = isinstance(pipeline.records, JsonRecords) and table == "silver"
+    check_names(f"{table} would have", columns, FIELDS if json else "", signs=NOT_IN_DELTA)
 
 
 def check_tables(

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 
+from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.delta_log import DeltaLog
+from kstorm_pipeline.pipeline import APART
 from kstorm_pipeline.storage import delete, exists, list_names
 
 if TYPE_CHECKING:
@@ -101,6 +103,7 @@ class Tables:
                 if name in PARTITIONED_BY:
                     builder = builder.partitionedBy(PARTITIONED_BY[name])
                 builder.execute()
+                self.drop(spark, name + APART)
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         """Return the table's present content."""
@@ -110,7 +113,7 @@ class Tables:
         """Append the rows of the running query's batch `number`. A repeated batch adds nothing."""
         query_id = query_id_of(rows.sparkSession)
         columns = self.read(rows.sparkSession, name).columns
-        writer = rows.select(*columns).write.format("delta").mode("append")
+        writer = rows.select(*quoted(columns)).write.format("delta").mode("append")
         writer.option("txnAppId", query_id).option("txnVersion", number).save(self.path(name))
 
     def properties(self, spark: SparkSession, name: str) -> dict[str, str]:

@@ -118,19 +118,20 @@ class Ledger:
         for root, val in pairs:
             rows = buckets[root % BUCKETS]
             row = rows.get(root, fresh)
-            if row & _INIT:
-                # Rule 1: this init is a duplicate.
+            is_duplicate = row & _INIT
+            if is_duplicate:
+                # Rule 1: an init counts once.
                 self.repeated_inits += 1
                 continue
             count += 1
             row = (row ^ val) | mark
-            if row & _FAILED:
-                # A bolt failed the tree before its init arrived.
+            failed_before_init = row & _FAILED
+            has_unacked_edges = row & _VAL
+            if failed_before_init:
                 self._finish(rows, root, task, self._box.failed)
                 self._pass_note(root)
                 self.failed += 1
-            elif row & _VAL:
-                # Pending: the XOR is not 0, so some edge is unacked.
+            elif has_unacked_edges:
                 rows[root] = row
             else:
                 # Complete: the acks of every edge arrived before the init.
@@ -147,8 +148,9 @@ class Ledger:
             count += 1
             rows = buckets[root % BUCKETS]
             row = rows.get(root, fresh) ^ val
-            if row & _VAL or not row & _INIT:
-                # Pending: some edge is unacked, or the spout's first edges are not in the XOR yet.
+            has_unacked_edges = row & _VAL
+            if has_unacked_edges or not row & _INIT:
+                # Without the init, the spout's first edges are not in the XOR yet.
                 rows[root] = row
             else:
                 # Complete: the XOR is 0 and includes the init, so every edge was acked.

@@ -5,22 +5,29 @@
 A service does this if KSTORM_TOPOLOGY is the path of a file.
 """
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from kstorm.errors import ConfigError, KstormError, TopologyError
+from kstorm.flux.calls import find_at
 from kstorm.flux.document import FilePosition
 from kstorm.flux.files import read_text
 from kstorm.flux.model import GroupingDef, VertexDef
 from kstorm.flux.objects import Objects
 from kstorm.flux.substitution import Replacements, parse_properties
-from kstorm.flux.topology_source import build_from_source
 from kstorm.flux.wiring import Located, Wiring, read_wiring
+from kstorm.references import ExpectedKind
 from kstorm.topology import BoltDeclarer, Config, SpoutDeclarer, Topology, TopologyBuilder
 
 R = TypeVar("R")
+
+_FUNCTION: Final = ExpectedKind(
+    "function",
+    lambda module, value: inspect.isfunction(value) and value.__module__ == module.__name__,
+)
 
 
 def load_file(
@@ -54,7 +61,7 @@ def build(wiring: Wiring) -> Topology:
     objects = Objects(wiring.components)
     config = _config(wiring)
     if wiring.source is not None:
-        return build_from_source(wiring, objects, config)
+        return _build_from_source(wiring, objects, config)
     if wiring.name is None:
         raise ConfigError(f"{wiring.file}: the topology has no name: add name")
     builder = _at(wiring.name.at(), TopologyBuilder, wiring.name.value, config)
@@ -74,6 +81,52 @@ def build(wiring: Wiring) -> Topology:
         return builder.build()
     except KstormError as error:
         raise TopologyError(f"{_likely(wiring, str(error))}: {error}") from None
+
+
+def _build_from_source(wiring: Wiring, objects: Objects, config: Config) -> Topology:
+    """Call the function that `topology_source` names.
+
+    It receives the file's name and config if it has parameters for them.
+    """
+    source = wiring.source
+    assert source is not None
+    for what in ("spouts", "bolts", "streams"):
+        if there := getattr(wiring, what):
+            first = next(iter(there.values()))
+            raise TopologyError(
+                f"{first.at()}: there are {what} and a topology_source, which wires the topology: "
+                "keep one of them"
+            )
+    at = source.at("function")
+    function = find_at(source.value.function, _FUNCTION, at)
+    if not callable(function):
+        raise ConfigError(
+            f"{at}: {source.value.function!r} is a {type(function).__name__}, not a function"
+        )
+    asked = inspect.signature(function).parameters
+    given: dict[str, Any] = {}
+    if "name" in asked and wiring.name is not None:
+        given["name"] = wiring.name.value
+    if "config" in asked:
+        given["config"] = config
+    elif wiring.config:
+        first = next(iter(wiring.config.values()))
+        raise ConfigError(
+            f"{first.at()}: {source.value.function} has no parameter config: add one, or leave "
+            "out this section"
+        )
+    topology = objects.call(function, source, (), source.value.function, given)
+    if not isinstance(topology, Topology):
+        raise TopologyError(
+            f"{at}: {source.value.function} returned a {type(topology).__name__}, not a Topology"
+        )
+    if wiring.name is not None and topology.name != wiring.name.value:
+        raise TopologyError(
+            f"{wiring.name.at()}: the name is {wiring.name.value!r}, but {source.value.function} "
+            f"returned the topology {topology.name!r}: give the function a parameter name, or "
+            "leave out this name"
+        )
+    return topology
 
 
 def _config(wiring: Wiring) -> Config:

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from kstorm.errors import TopologyError
+from kstorm.topology import Fields
 from kstorm.trident.operations import Operation, TridentCollector
 from kstorm.trident.tuple import TridentTuple
 
@@ -221,3 +223,14 @@ def as_aggregator(given: "AnyAggregator | Callable[[Any, Any], Any]") -> AnyAggr
     """Return an aggregator. A callable, such as `max` or `operator.add`, combines two values of the
     only input field."""
     return given if isinstance(given, AnyAggregator) else _Combined(given)
+
+
+def aggregation_of(given: tuple[Any, ...]) -> tuple[Fields | None, AnyAggregator, Fields]:
+    """Return the inputs (or None), the aggregator and the outputs."""
+    if len(given) not in (2, 3):
+        raise TopologyError(
+            f"an aggregation takes [inputs], aggregator, outputs, but was given {len(given)} "
+            "arguments"
+        )
+    inputs, aggregator, outputs = given if len(given) == 3 else (None, *given)
+    return None if inputs is None else Fields(inputs), as_aggregator(aggregator), Fields(outputs)

@@ -16,6 +16,7 @@ from kstorm.trident.aggregators import (
     CombinerAggregator,
     ReducerAggregator,
     Tuples,
+    aggregation_of,
 )
 from kstorm.trident.batches import Batch, FieldSelection
 from kstorm.trident.emit_buffer import make_emit_buffer
@@ -99,9 +100,7 @@ class Chain:
         )
 
     def _with(self, verb: str, given: Sequence[Any]) -> "Chain":
-        from kstorm.trident.stream import _aggregation
-
-        inputs, aggregator, outputs = _aggregation((*given,))
+        inputs, aggregator, outputs = aggregation_of((*given,))
         self._parts.append(ChainedPart(aggregator, inputs, outputs))
         self._verbs.add(verb)
         return self

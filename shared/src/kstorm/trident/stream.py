@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from kstorm.errors import TopologyError
 from kstorm.topology import Bolt, CustomStreamGrouping, Fields
 from kstorm.topology.groupings import AllGrouping, CustomGrouping, GlobalGrouping, ShuffleGrouping
-from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, as_aggregator
+from kstorm.trident.aggregators import (
+    Aggregator,
+    AnyAggregator,
+    CombinerAggregator,
+    aggregation_of,
+)
 from kstorm.trident.batches import FieldSelection
 from kstorm.trident.chained_aggregators import Chain
 from kstorm.trident.custom_state import CustomStateUpdate, StateFactory
@@ -380,7 +385,7 @@ class GroupedStream(_StreamBase):
 
         `aggregate(inputs, aggregator, outputs)`: `inputs` may be left out.
         """
-        inputs, aggregator, outputs = _aggregation(given)
+        inputs, aggregator, outputs = aggregation_of(given)
         node = self._add(self._by_group(self._parts(aggregator, inputs)))
         title = f"aggregate({name_of(aggregator)} → {_listed(outputs)})"
         step = StepNode(title, [node], short=_short(aggregator))
@@ -392,7 +397,7 @@ class GroupedStream(_StreamBase):
     def partition_aggregate(self, *given: Any) -> Stream:
         """Aggregate each batch of each task. A group's tuples may be in several tasks. See
         `aggregate`."""
-        inputs, aggregator, outputs = _aggregation(given)
+        inputs, aggregator, outputs = aggregation_of(given)
         step = partial(aggregate_step, aggregator, self._groups, inputs, outputs)
         stream = Stream(self._topology, self._node)
         return stream._step(
@@ -423,7 +428,7 @@ class GroupedStream(_StreamBase):
         return self._window(window, given, self._add(self._by_group(self._node)))
 
     def _window(self, window: Window, given: tuple[Any, ...], node: Node) -> Stream:
-        inputs, aggregator, outputs = _aggregation(given)
+        inputs, aggregator, outputs = aggregation_of(given)
         title = f"window({window.window_settings}, {name_of(aggregator)} → {_listed(outputs)})"
         make = partial(aggregate_step, aggregator, self._groups, inputs, outputs)
         found = WindowNode(title, [node], short=_short(aggregator), window=window, make=make)
@@ -440,7 +445,7 @@ class GroupedStream(_StreamBase):
             raise TopologyError(
                 f"the state is {state!r}: give kstorm_state(), or an OpaqueMap of a database"
             )
-        inputs, aggregator, outputs = _aggregation(given)
+        inputs, aggregator, outputs = aggregation_of(given)
         if isinstance(aggregator, Aggregator):
             raise TopologyError(
                 f"persistent_aggregate cannot use the Aggregator {name_of(aggregator)}, which "
@@ -506,17 +511,6 @@ class TridentState(_StreamBase):
         """Return a stream with one tuple for each group that a batch has changed: its fields and
         the new value."""
         return Stream(self._topology, self._node)
-
-
-def _aggregation(given: tuple[Any, ...]) -> tuple[Fields | None, AnyAggregator, Fields]:
-    """Return the inputs (or None), the aggregator and the outputs."""
-    if len(given) not in (2, 3):
-        raise TopologyError(
-            f"an aggregation takes [inputs], aggregator, outputs, but was given {len(given)} "
-            "arguments"
-        )
-    inputs, aggregator, outputs = given if len(given) == 3 else (None, *given)
-    return None if inputs is None else Fields(inputs), as_aggregator(aggregator), Fields(outputs)
 
 
 def _all(fields: Fields) -> FieldSelection:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.arrow.batch_files import files_read_by
@@ -160,7 +160,7 @@ def _columns(shape: RecordLayout, records: JsonRecords) -> StructType:
     """The schema of the written files."""
     typed = [StructField(each.name, each.dataType) for each in columns_of(records.schema)]
     if records.key is not None:
-        typed.extend(columns_of(f"`{records.key}` STRING"))
+        typed.append(StructField(records.key, StringType()))
     own = [each for each in columns_of(NAMED) if each.name != "batch"]
     return StructType([*(each for each in typed if each.name not in shape.without), *own])
 

@@ -30,8 +30,10 @@ _LONG_NUMBER: Final = re.compile(rb"[0-9]{500}")
 _SPACED_NAME: Final = re.compile(rb'"[ \t\r\n]+:')
 _EXACT_WHOLE: Final = 2**53
 """A double represents every whole number up to this one exactly."""
-_MANY_DIGITS: Final = re.compile(rb"[0-9.]{18}")
+_MANY_DIGITS: Final = re.compile(rb"[0-9.]{17}")
 """A double may not represent a number of this many digits exactly."""
+_SMALL_NUMBER: Final = re.compile(rb"[0-9.][eE]-|0{20}")
+"""A double may be zero although the number is not."""
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?", re.ASCII)
 _TIME: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])?",
@@ -65,7 +67,8 @@ def column_of(
 
     Raises `DoubtfulError` if a value does not plainly fit.
     """
-    values = [each.get(field.name) for each in objects]
+    name = field.json_name or field.name
+    values = [each.get(name) for each in objects]
     kinds = set(map(type, values))
     if None.__class__ in kinds:
         if not field.nullable:
@@ -121,18 +124,22 @@ def _whole(field: LayoutField, values: list[Any], kinds: set[type], texts: objec
     return pa.array(values, WHOLES[field.bits])  # raises if a value does not fit
 
 
-def _double(field: LayoutField, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+def _double(
+    field: LayoutField, values: list[Any], kinds: set[type], texts: Sequence[bytes | None]
+) -> pa.Array:
     _only(field, kinds, float, int)
-    for each in values:
+    for each, text in zip(values, texts, strict=True):
         if each is not None and not (
-            abs(each) < _EXACT_WHOLE if type(each) is int else _plain(each)
+            abs(each) < _EXACT_WHOLE if type(each) is int else _plain(each, text)
         ):
             raise DoubtfulError(f"field {field.name} has a number near the limits of a double")
     return pa.array([None if each is None else float(each) for each in values], pa.float64())
 
 
-def _plain(number: float) -> bool:
-    return math.isfinite(number) and (number != 0 or math.copysign(1, number) > 0)
+def _plain(number: float, text: bytes | None) -> bool:
+    if number:
+        return math.isfinite(number)
+    return math.copysign(1, number) > 0 and not _SMALL_NUMBER.search(text or b"")
 
 
 def _decimal(
@@ -148,7 +155,9 @@ def _decimal(
 
 def _exact(field: LayoutField, value: str | int | float, text: bytes | None) -> Decimal:
     """Return the exact number. Raises `DoubtfulError` if it is uncertain or has too many digits."""
-    if isinstance(value, float) and (text is None or _MANY_DIGITS.search(text)):
+    if isinstance(value, float) and (
+        text is None or _MANY_DIGITS.search(text) or (not value and _SMALL_NUMBER.search(text))
+    ):
         raise DoubtfulError(f"field {field.name} has many digits")
     written = value if isinstance(value, str) else repr(value)
     if not _DECIMAL.fullmatch(written):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, ParseException
@@ -49,7 +50,10 @@ def layout_of(spark: SparkSession, pipeline: Pipeline) -> RecordLayout | None:
     if not isinstance(records, JsonRecords):
         return None
     columns = columns_of(records.schema)
-    fields = [_field(each, millis=each.name in records.millis) for each in columns]
+    fields = [
+        _field(each, records.fields.get(each.name, ""), millis=each.name in records.millis)
+        for each in columns
+    ]
     named = [*columns.names, *([records.key] if records.key is not None else [])]
     if None in fields or len({name.lower() for name in named}) < len(named):
         return None
@@ -68,7 +72,12 @@ def layout_of(spark: SparkSession, pipeline: Pipeline) -> RecordLayout | None:
     return RecordLayout(found, pipeline.identity_columns, records.key, without)
 
 
-def _field(column: StructField, *, millis: bool) -> LayoutField | None:
+def _field(column: StructField, json_name: str, *, millis: bool) -> LayoutField | None:
+    found = _typed_field(column, millis=millis)
+    return found and replace(found, json_name=json_name)
+
+
+def _typed_field(column: StructField, *, millis: bool) -> LayoutField | None:
     kind = column.dataType
     if millis:
         return LayoutField(column.name, ColumnKind.MILLIS, column.nullable)

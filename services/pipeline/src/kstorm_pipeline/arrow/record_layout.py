@@ -30,6 +30,7 @@ class LayoutField:
     """One field of a JSON object and its column."""
 
     name: str
+    """The column's name."""
     kind: ColumnKind
     nullable: bool = True
     bits: int = 64
@@ -37,6 +38,8 @@ class LayoutField:
     precision: int = 0
     """Total digits of a decimal. `scale` of them are after the point."""
     scale: int = 0
+    json_name: str = ""
+    """The name of the field, if it is not the column's."""
 
 
 @dataclass(frozen=True, slots=True)

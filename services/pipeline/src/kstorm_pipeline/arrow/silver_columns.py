@@ -26,6 +26,8 @@ def name_rows(bronze: pa.Table, identity: list[pa.Array]) -> dict[str, pa.Array]
     """Return the columns, given rows of bronze and the identity columns. Raises `DoubtfulError`."""
     occurrence = _occurrences(bronze["headers"].combine_chunks(), identity, bronze.num_rows)
     at = bronze["timestamp"].combine_chunks().cast(MOMENT)
+    # Kafka writes -1 for a record without a timestamp.
+    at = pc.if_else(pc.less(at.cast(pa.int64()), 0), pa.scalar(None, MOMENT), at)
     if (pc.max(at.cast(pa.int64())).as_py() or 0) // 1000 > LAST_MILLISECOND:
         raise DoubtfulError("a Kafka timestamp is after the year 9999")
     return {

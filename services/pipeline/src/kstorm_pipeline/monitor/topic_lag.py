@@ -91,7 +91,7 @@ class TopicLag:
         self._consumer.assign(self._list(lacking))
         for place, first in lacking.items():
             self._consumer.seek(place, first)
-        times: dict[int, float] = {}
+        times: dict[int, float | None] = {}
         empty = 0
         while len(times) < len(lacking) and empty < _MOST_EMPTY:
             found = list(
@@ -99,9 +99,11 @@ class TopicLag:
             )
             empty += not found
             for record in found:
-                times[record.partition()] = record.timestamp() / 1000
+                # Kafka has -1 for a record without a timestamp.
+                at = record.timestamp()
+                times[record.partition()] = at / 1000 if at >= 0 else None
             self._consumer.pause(self._list(self._place(record.partition()) for record in found))
-        return min(times.values(), default=None)
+        return min((at for at in times.values() if at is not None), default=None)
 
     def _place(self, partition: int) -> Any:
         return self._jvm.org.apache.kafka.common.TopicPartition(self._settings.topic, partition)

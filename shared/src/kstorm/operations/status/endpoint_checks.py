@@ -16,10 +16,10 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # i
 from kstorm.errors import BrokerError, TopicError
 from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig, StaticHosts, ZkHosts
 from kstorm.kafka.hosts import bootstrap_servers, topics_matching
+from kstorm.runtime.base.partition_lookup import NoTopicError
 from kstorm.runtime.base.secrets import describe_login
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.brokers import NoTopicError
 from kstorm.topology import Topology
 
 _ANSWER_SECS: Final = 20.0

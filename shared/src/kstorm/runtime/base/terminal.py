@@ -5,16 +5,16 @@ Output to files and pipes is unchanged, and tables there are as wide as they nee
 """
 
 import os
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import IO, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from kstorm.printable import printable
+from kstorm.printable import Terminal, guarded, printable
+
+__all__ = ["Screen", "Terminal", "guarded"]
 
 _WIDE: Final = 100_000
 """More columns than any table needs."""
@@ -39,33 +39,3 @@ class Screen(Console):
         # All output passes through here.
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
-
-
-class Terminal:
-    """Replaces a stream that leads to a terminal. A `Screen` finds the terminal in it, because rich
-    looks for this attribute."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self.rich_proxied_file = stream
-
-    def write(self, text: str) -> int:
-        self.rich_proxied_file.write(printable(text))
-        return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.rich_proxied_file, name)
-
-
-@contextmanager
-def guarded() -> Iterator[None]:
-    """Make everything printable that is printed to a terminal meanwhile."""
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (Terminal(each) if each.isatty() else each for each in before)
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before

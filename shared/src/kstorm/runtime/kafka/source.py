@@ -29,15 +29,10 @@ from kstorm.kafka.hosts import (
 )
 from kstorm.kafka.ports import Broker, Partition, SourceFault, SourceMessage
 from kstorm.runtime.base.log import CLIENT_LOG
+from kstorm.runtime.base.partition_lookup import LOOK_UP_SECS, BrokersReader, NoTopicError
 from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
 from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
-from kstorm.runtime.kafka.brokers import (
-    LOOK_UP_SECS,
-    BrokersReader,
-    KafkaBrokersReader,
-    NoTopicError,
-    StaticBrokersReader,
-)
+from kstorm.runtime.kafka.brokers import KafkaBrokersReader, StaticBrokersReader
 from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
 from kstorm.runtime.kafka.undecodable import UndecodableBatchProbe
 

@@ -21,13 +21,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+import faust
 import msgspec
 from rocksdict import WriteBatch
 
 from kstorm.core.recovery import LocalCopy
 from kstorm.errors import StorageError
 from kstorm.runtime.faust_private import open_partition, open_partitions
-from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.store.backend import AT_ONCE
 
 # for each partition, which is a separate RocksDB: Faust's defaults would take gigabytes
@@ -57,7 +57,7 @@ class FaustStore:
     loop.
     """
 
-    def __init__(self, app: ChannelApp, name: str, partitions: int, data_dir: Path) -> None:
+    def __init__(self, app: faust.App, name: str, partitions: int, data_dir: Path) -> None:
         self._table = app.Table(
             name, partitions=partitions, key_type=bytes, value_type=bytes, options=dict(_OPTIONS)
         )

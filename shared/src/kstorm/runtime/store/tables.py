@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+import faust
+
 from kstorm.core.recovery import LocalCopy, plan_recovery
 from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.checkpoints import Pair
-from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.store.backend import AT_ONCE, OpenedPartition
 from kstorm.runtime.store.changelog import Changelog, ChangelogFindings, Check
 from kstorm.runtime.store.faust_store import FaustStore
@@ -33,7 +34,7 @@ class RecoveringTable:
 
     def __init__(
         self,
-        app: ChannelApp,
+        app: faust.App,
         name: str,
         changelog: str,
         partitions: int,

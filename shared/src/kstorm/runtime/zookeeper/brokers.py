@@ -23,8 +23,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kstorm.errors import BrokerError
 from kstorm.kafka.hosts import GlobalPartitionInformation, ZkHosts, topics_matching
 from kstorm.kafka.ports import UNKNOWN_BROKER, Broker
+from kstorm.runtime.base.partition_lookup import LOOK_UP_SECS, NoTopicError
 from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
-from kstorm.runtime.kafka.brokers import LOOK_UP_SECS, NoTopicError
 from kstorm.runtime.zookeeper.client import make_client, start_client
 
 _SESSION_SECS: Final = 10.0

@@ -24,7 +24,7 @@ from kazoo.exceptions import (
 
 from kstorm.kafka.ports import Ownership, Partition
 from kstorm.runtime.zookeeper.acl import check_own
-from kstorm.runtime.zookeeper.session import SessionJob
+from kstorm.runtime.zookeeper.session import LockJob
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def lock_path(root: str, partition: Partition) -> str:
     return f"{root}/locks/partition_{partition.partition}"
 
 
-class Lease(SessionJob):
+class Lease(LockJob):
     """A partition's lock, and the right to write its node. `wake` is called when the lock may be
     free.
 
@@ -68,10 +68,6 @@ class Lease(SessionJob):
         """State of the lock."""
         self.data = NOTHING
         """Content of the node."""
-        self.queued: bytes | None = None
-        """Data to write next."""
-        self.leaving = False
-        """True if the lock is to be released."""
         self.gone = False
         """True once the lock is released."""
         self.look = True

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import KazooException, NoAuthError
@@ -25,9 +25,6 @@ from kstorm.runtime.zookeeper.client import (
     permission_error,
 )
 from kstorm.runtime.zookeeper.connection_problems import connection_problem
-
-if TYPE_CHECKING:
-    from kstorm.runtime.zookeeper.lease import Lease
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +80,15 @@ class SessionJob:
         raise NotImplementedError
 
 
+class LockJob(SessionJob):
+    """A job with a lock and a node to write. Other threads request both through the session."""
+
+    queued: bytes | None = None
+    """Data to write next."""
+    leaving: bool = False
+    """True if the lock is to be released."""
+
+
 class ZooKeeperSession:
     """One ZooKeeper session after another while the process lives, for all jobs with one ZooKeeper
     and one login.
@@ -136,13 +142,13 @@ class ZooKeeperSession:
             if job in self._jobs:
                 self._jobs.remove(job)
 
-    def save(self, lease: "Lease", data: bytes) -> None:
+    def save(self, lease: LockJob, data: bytes) -> None:
         """Request a write of `data`. It replaces a waiting one."""
         with self.changed:
             lease.queued = data
             self.changed.notify_all()
 
-    def release(self, lease: "Lease") -> None:
+    def release(self, lease: LockJob) -> None:
         """Request the release of a lock."""
         with self.changed:
             lease.leaving = True
