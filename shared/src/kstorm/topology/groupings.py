@@ -1,8 +1,8 @@
 """Groupings: declarations of which consumer tasks receive a tuple.
 
-A class declares what other parts need to know: its name, from which Flux's `PARTIAL_KEY` and the
-method `partial_key_grouping` of a `BoltDeclarer` follow, and whether it groups by fields.
-`kstorm.core.routing` implements the choice.
+A class declares what other parts read: its name, and whether it groups by fields. Flux's
+`PARTIAL_KEY` and the method `partial_key_grouping` of a `BoltDeclarer` follow from the name
+`partial_key`. `kstorm.core.routing` implements the choice.
 """
 
 from collections.abc import Sequence
