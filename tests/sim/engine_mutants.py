@@ -260,9 +260,7 @@ def engine_mutants() -> list[Mutant]:
             lambda: patch.object(SimulatedWorld, "fence", False),
             handover,
         ),
-        Mutant(
-            "fence: a process ends when it hears that its tasks are another's", lives_on, handover
-        ),
+        Mutant("fence: a process exits once another process has its tasks", lives_on, handover),
         Mutant(
             "fence: the predecessor of a namesake is refused, by the group or as a producer (either would do)",
             _no_namesakes,

@@ -237,7 +237,7 @@ class ScheduleAdversary(Adversary):
         name = self._random.choice(self._keepers)
         self._cluster.remake_changelog(name)
         self._forget(name)
-        return "changelog made anew"
+        return "changelog recreated"
 
     def expire(self) -> str:
         """Expire the ZooKeeper session of a live process."""

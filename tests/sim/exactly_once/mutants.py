@@ -296,7 +296,7 @@ def mutants() -> list[Mutant]:
             "tenure: what was fetched in an earlier tenure of a task is not executed",
             earlier_tenures,
         ),
-        ("dead: a process ends when it hears that its tasks are another's", lives_on),
+        ("dead: a process exits once another process has its tasks", lives_on),
         (
             "flush: records arrive before offsets are handed in, or offsets are read before the changelog (either would do)",
             _offsets_first_and_read_last,

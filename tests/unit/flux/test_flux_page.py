@@ -25,11 +25,7 @@ BLOCKS = [
 HELLO = next(block for block in BLOCKS if block.startswith("name: hello"))
 README = (ROOT / "README.md").read_text()
 CODE = dedent(
-    README[
-        README.index("    from kstorm.kafka import KafkaBolt") : README.index(
-            "    source = SpoutConfig("
-        )
-    ]
+    README[README.index("    from kstorm import ") : README.index("    source = SpoutConfig(")]
 )
 
 

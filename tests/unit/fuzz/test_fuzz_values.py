@@ -112,5 +112,6 @@ async def test_text_without_utf8_fails_its_batch() -> None:
     told: list[Sequence[object]] = []
     writer = KafkaWriter({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     writer.write_batch("topic", [None], ["\udcff"], told.append)
+    writer._serve()  # errors are reported after the next poll
     ((error,),) = told
     assert "surrogates not allowed" in str(error)

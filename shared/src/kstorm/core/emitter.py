@@ -55,10 +55,8 @@ class Emitter:
 
         Otherwise a late ack could leave from here in addition to the ack of the task's next owner.
         """
-        self.owner, self.closed = (
-            -1,
-            True,
-        )  # no thread has this number, so every call is handed over
+        self.owner = -1  # no thread has this number, so every call is handed over
+        self.closed = True
 
     def check(self, values: Sequence[Any], stream: str, task: int | None) -> None:
         """Raise `EmitError` if the emit is invalid, without asking the groupings."""

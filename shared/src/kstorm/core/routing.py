@@ -85,9 +85,9 @@ def routes(
             if isinstance(grouping, DirectGrouping):
                 route.direct |= {lane.targets[0]: (lane,) for lane in lanes}
             else:
-                choose = _chooser(grouping, lanes, stream.fields, context, stream.id)
+                choose, spread = _choices(grouping, lanes, stream.fields, context, stream.id)
                 route.choosers.append(choose)
-                route.spreaders.append(_spreader(grouping, lanes, stream.fields, context, choose))
+                route.spreaders.append(spread)
         if route.choosers:
             route.choose = sendable.guarding(_together(route.choosers))
     return table
@@ -120,50 +120,32 @@ def _lanes(
     ]
 
 
-def _chooser(
+def _choices(
     grouping: ChoosingGrouping,
     lanes: list[Lane],
     fields: Fields,
     context: TopologyContext,
     stream: str,
-) -> Chooser:
+) -> tuple[Chooser, Spreader]:
+    """Return a grouping's choice for one tuple, and the same choice for the rows of a batch."""
     singles = [(lane,) for lane in lanes]
     match grouping:
         case FieldsGrouping(names):
-            return _by_fields([fields.index(name) for name in names], singles)
+            positions = [fields.index(name) for name in names]
+            return _by_fields(positions, singles), by_fields(positions, lanes, stable_hash)
         case PartialKeyGrouping(names):
-            return _by_partial_key([fields.index(name) for name in names], singles)
+            choose = _by_partial_key([fields.index(name) for name in names], singles)
+            return choose, by_choice(choose)
         case AllGrouping():
             everyone = tuple(lanes)
-            return lambda _values: everyone
+            return lambda _values: everyone, to_everyone(lanes)
         case GlobalGrouping():
-            return lambda _values: singles[0]
+            return lambda _values: singles[0], to_everyone(lanes[:1])
         case CustomGrouping(custom):
-            return _by_user(custom, lanes, context, stream)
+            choose = _by_user(custom, lanes, context, stream)
+            return choose, by_choice(choose)
         case ShuffleGrouping() | NoneGrouping():
-            return _in_turn(singles, context.task_index)
-        case _:
-            assert_never(grouping)
-
-
-def _spreader(
-    grouping: ChoosingGrouping,
-    lanes: list[Lane],
-    fields: Fields,
-    context: TopologyContext,
-    choose: Chooser,
-) -> Spreader:
-    match grouping:
-        case FieldsGrouping(names):
-            return by_fields([fields.index(name) for name in names], lanes, stable_hash)
-        case AllGrouping():
-            return to_everyone(lanes)
-        case GlobalGrouping():
-            return to_everyone(lanes[:1])
-        case PartialKeyGrouping() | CustomGrouping():
-            return by_choice(choose)
-        case ShuffleGrouping() | NoneGrouping():
-            return in_turn(lanes, context.task_index)
+            return _in_turn(singles, context.task_index), in_turn(lanes, context.task_index)
         case _:
             assert_never(grouping)
 

@@ -22,6 +22,8 @@ _FLAT: Final = frozenset((str, bytes))
 _SMALL: Final = frozenset((int, float, bool, type(None)))
 _SMALL_BYTES: Final = 9
 """Most bytes of an encoded number."""
+_HEADER_VALUES: Final = 1000
+"""Values of a frame that are not values of its tuples, at most."""
 _shown = Repr()
 _shown.maxother = _shown.maxstring = _shown.maxlong = 60
 
@@ -147,7 +149,3 @@ def _why(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return f"UTF-8 cannot encode the character at {error.start} ({error.reason})"
     return f"it cannot be encoded as MessagePack: {error}"
-
-
-_HEADER_VALUES: Final = 1000
-"""Values of a frame that are not values of its tuples, at most."""

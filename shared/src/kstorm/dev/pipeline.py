@@ -51,7 +51,7 @@ def pipeline_process(
         environment |= {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
         options = f"{options} {java_option('-Djava.io.tmpdir', scratch)}"
     flags.append(f"--driver-java-options={options}")
-    module = [MODULE] if begins_at is None else [f"{MODULE}.ahead", str(begins_at)]
+    module = [MODULE] if begins_at is None else [f"{MODULE}.early_start", str(begins_at)]
     words = [sys.executable, "-m", *module, command, *flags]
     return ManagedProcess(name, words, workdir=workdir, environment=environment)
 

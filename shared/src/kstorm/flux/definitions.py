@@ -2,13 +2,13 @@
 
 import re
 from difflib import get_close_matches
-from typing import Final, get_args
+from typing import Final
 
 import msgspec
 
 from kstorm.errors import ConfigError
 from kstorm.flux.document import Document, Step
-from kstorm.flux.model import KINDS, GroupingType, TopologyDef
+from kstorm.flux.model import GROUPING_TYPES, KINDS, TopologyDef
 
 _RESOURCES: Final = (
     "set the memory and CPU of a component in the chart's values: components.ID.resources"
@@ -66,7 +66,7 @@ def _told(document: Document, message: str) -> str:
     if missing := re.fullmatch("Object missing required field `(.*)`", message):
         return f"{document.place(path)}: {_named(path)} has no {missing[1]!r}: add it"
     if invalid := re.fullmatch("Invalid enum value (.*)", message):
-        kinds = ", ".join(get_args(GroupingType))
+        kinds = ", ".join(sorted(GROUPING_TYPES))
         return f"{document.place(path)}: {_named(path)}: {invalid[1]} is not one of {kinds}"
     said = re.sub("`([a-z]+)`", lambda match: _WORDS.get(match[1], match[1]), message)
     said = said.removeprefix("Expected ").replace(" at `key`", "").replace(" - at `key`", " as key")

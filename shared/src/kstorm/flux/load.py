@@ -15,12 +15,13 @@ from kstorm.errors import ConfigError, KstormError, TopologyError
 from kstorm.flux.calls import find_at
 from kstorm.flux.document import FilePosition
 from kstorm.flux.files import read_text
-from kstorm.flux.model import GroupingDef, VertexDef
+from kstorm.flux.model import GROUPING_TYPES, GroupingDef, VertexDef
 from kstorm.flux.objects import Objects
 from kstorm.flux.substitution import Replacements, parse_properties
 from kstorm.flux.wiring import Located, Wiring, read_wiring
 from kstorm.references import ExpectedKind
 from kstorm.topology import BoltDeclarer, Config, SpoutDeclarer, Topology, TopologyBuilder
+from kstorm.topology.groupings import KeyedGrouping
 
 R = TypeVar("R")
 
@@ -159,12 +160,13 @@ def _subscribe(
             f"bolts are {', '.join(map(repr, emitters))}"
         )
     grouping: GroupingDef = defined.grouping
-    takes_fields = grouping.type in ("FIELDS", "PARTIAL_KEY")
+    keyed = [name for name, kind in GROUPING_TYPES.items() if issubclass(kind, KeyedGrouping)]
+    takes_fields = grouping.type in keyed
     if takes_fields != bool(grouping.args):
         what = (
             "needs args: the names of its fields"
             if takes_fields
-            else "takes no args: only FIELDS and PARTIAL_KEY do"
+            else f"takes no args: only {' and '.join(keyed)} do"
         )
         raise TopologyError(f"{stream.at('grouping')}: a grouping of type {grouping.type} {what}")
     if (grouping.type == "CUSTOM") != (grouping.custom_class is not None):

@@ -5,12 +5,13 @@ The names are those of Storm's Flux in Python spelling. No section is required, 
 may include this one.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from kstorm.topology import DEFAULT_STREAM
+from kstorm.topology.groupings import GROUPINGS, ShuffleGrouping
 
 _NAMED: Final = {"pattern": r"^[^:]+:[^:]+$|\$\{"}
 
@@ -37,17 +38,13 @@ Args = Annotated[
     ),
 ]
 Kwargs = Annotated[dict[str, Any], Meta(description="Keyword arguments.")]
-GroupingType = Literal[
-    "ALL",
-    "CUSTOM",
-    "DIRECT",
-    "FIELDS",
-    "GLOBAL",
-    "LOCAL_OR_SHUFFLE",
-    "NONE",
-    "PARTIAL_KEY",
-    "SHUFFLE",
-]
+GROUPING_TYPES: Final = {"LOCAL_OR_SHUFFLE": ShuffleGrouping} | {
+    grouping.name.upper(): grouping for grouping in GROUPINGS
+}
+if TYPE_CHECKING:
+    GroupingType = str
+else:
+    GroupingType = Literal[tuple(sorted(GROUPING_TYPES))]
 
 
 class _Definition(msgspec.Struct, forbid_unknown_fields=True):

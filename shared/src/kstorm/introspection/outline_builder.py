@@ -13,7 +13,7 @@ from kstorm.introspection.outline import (
 )
 from kstorm.kafka import ExponentialBackoffRetryManager, KafkaHosts, KafkaSpout, SpoutConfig
 from kstorm.topology import Topology
-from kstorm.topology.groupings import FieldsGrouping, Grouping, PartialKeyGrouping
+from kstorm.topology.groupings import FieldsGrouping, Grouping
 
 _DEFAULT_RETRIES: Final = SpoutConfig.__dataclass_fields__["failed_message_retry_manager"].default
 
@@ -27,7 +27,7 @@ def outline_of(topology: Topology) -> Outline:
                 each.component,
                 each.stream,
                 bolt.id,
-                in_words(each.grouping),
+                str(each.grouping),
                 _grouped_by(each.grouping),
             )
             for bolt in topology.bolts
@@ -36,15 +36,6 @@ def outline_of(topology: Topology) -> Outline:
         topology.config.acker_tasks,
         topology.config.exactly_once,
     )
-
-
-def in_words(grouping: Grouping) -> str:
-    """Describe a grouping, as in `shuffle` or `fields word, day`."""
-    kind = type(grouping).__name__.removesuffix("Grouping")
-    words = "partial key" if kind == "PartialKey" else kind.lower()
-    if isinstance(grouping, FieldsGrouping | PartialKeyGrouping):
-        return f"{words} {', '.join(grouping.fields)}"
-    return words
 
 
 def _grouped_by(grouping: Grouping) -> list[str]:

@@ -136,7 +136,7 @@ class Adversary:
     def restore_disk(self) -> str:
         """Kill a process and restore its disk from an earlier run."""
         self._cluster.crash(*self._process(), "old")
-        return "disk of an older life"
+        return "disk from an earlier run"
 
     def find_strange_disk(self) -> str:
         """Kill a process and give it a disk of another topology, with other rows at the same

@@ -11,7 +11,7 @@ All of them shrink towards small examples: None, few fields, one spout with one 
 
 from collections.abc import Callable, Iterable
 from datetime import UTC
-from typing import Any
+from typing import Any, Final
 
 from kstorm.testing.random_components import DrawnTopology, Drop, FanOut, Hold, PassOn
 from kstorm.testing.spouts import FeederSpout
@@ -24,6 +24,12 @@ from kstorm.topology import (
     OutputFieldsDeclarer,
     TopologyBuilder,
 )
+from kstorm.topology.groupings import (
+    GROUPINGS,
+    CustomGrouping,
+    DirectGrouping,
+    KeyedGrouping,
+)
 
 try:
     from hypothesis import strategies as st
@@ -33,7 +39,8 @@ except ImportError:
         "kstorm[testing]"
     ) from None
 
-_GROUPINGS = ("shuffle", "global", "none", "fields", "partial_key", "all")
+_CHOOSING: Final = [kind for kind in GROUPINGS if kind not in (CustomGrouping, DirectGrouping)]
+_KEYLESS: Final = [kind for kind in _CHOOSING if not issubclass(kind, KeyedGrouping)]
 
 
 def values() -> st.SearchStrategy[Any]:
@@ -142,13 +149,8 @@ def _subscribe(
     if direct:
         bolt.direct_grouping(component, stream)
         return
-    grouping = draw(
-        st.sampled_from(_GROUPINGS if len(fields) else ("shuffle", "global", "none", "all"))
-    )
-    if grouping in ("fields", "partial_key"):
-        some = draw(st.lists(st.sampled_from(fields.names), min_size=1, unique=True))
-        (bolt.fields_grouping if grouping == "fields" else bolt.partial_key_grouping)(
-            component, some, stream
-        )
-    else:
-        getattr(bolt, f"{grouping}_grouping")(component, stream)
+    kind = draw(st.sampled_from(_CHOOSING if len(fields) else _KEYLESS))
+    keys = []
+    if issubclass(kind, KeyedGrouping):
+        keys.append(draw(st.lists(st.sampled_from(fields.names), min_size=1, unique=True)))
+    getattr(bolt, f"{kind.name}_grouping")(component, *keys, stream=stream)

@@ -1,11 +1,13 @@
 """Groupings: declarations of which consumer tasks receive a tuple.
 
-`kstorm.core.routing` implements them.
+A class declares what other parts read: its name, and whether it groups by fields. Flux's
+`PARTIAL_KEY` and the method `partial_key_grouping` of a `BoltDeclarer` follow from the name
+`partial_key`. `kstorm.core.routing` implements the choice.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Final, Protocol, get_args
 
 from kstorm.topology.fields import Fields
 
@@ -20,50 +22,79 @@ class TaskChooser(Protocol):
     def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]: ...
 
 
+class _Named:
+    __slots__ = ()
+    name: ClassVar[str]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 @dataclass(frozen=True, slots=True)
-class ShuffleGrouping:
+class ShuffleGrouping(_Named):
     """Each task in turn, so that all get an equal share."""
 
+    name: ClassVar[str] = "shuffle"
+
 
 @dataclass(frozen=True, slots=True)
-class NoneGrouping:
+class NoneGrouping(_Named):
     """No preference. The same as shuffle, as in Storm."""
 
+    name: ClassVar[str] = "none"
+
 
 @dataclass(frozen=True, slots=True)
-class FieldsGrouping:
+class KeyedGrouping(_Named):
+    """A grouping by the values of some fields."""
+
+    fields: Fields
+
+    def __str__(self) -> str:
+        return f"{self.name.replace('_', ' ')} {', '.join(self.fields)}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsGrouping(KeyedGrouping):
     """The task given by a hash of some fields: equal values go to the same task."""
 
-    fields: Fields
+    name: ClassVar[str] = "fields"
 
 
 @dataclass(frozen=True, slots=True)
-class PartialKeyGrouping:
+class PartialKeyGrouping(KeyedGrouping):
     """Like fields grouping, but the less loaded of two tasks per key. Balances skewed keys."""
 
-    fields: Fields
+    name: ClassVar[str] = "partial_key"
 
 
 @dataclass(frozen=True, slots=True)
-class AllGrouping:
+class AllGrouping(_Named):
     """Every task."""
 
+    name: ClassVar[str] = "all"
+
 
 @dataclass(frozen=True, slots=True)
-class GlobalGrouping:
+class GlobalGrouping(_Named):
     """Always the task with the lowest id."""
 
+    name: ClassVar[str] = "global"
+
 
 @dataclass(frozen=True, slots=True)
-class DirectGrouping:
+class DirectGrouping(_Named):
     """The task that the emitter names. The stream must be declared direct."""
 
+    name: ClassVar[str] = "direct"
+
 
 @dataclass(frozen=True, slots=True)
-class CustomGrouping:
+class CustomGrouping(_Named):
     """The tasks that a user-defined object chooses."""
 
     grouping: TaskChooser
+    name: ClassVar[str] = "custom"
 
 
 ChoosingGrouping = (
@@ -78,3 +109,4 @@ ChoosingGrouping = (
 """Groupings that choose the tasks. With a `DirectGrouping`, the emitter does."""
 
 Grouping = ChoosingGrouping | DirectGrouping
+GROUPINGS: Final[tuple[type[Grouping], ...]] = get_args(Grouping)

@@ -8,9 +8,8 @@ from kstorm.topology.declarer import StreamSpec
 from kstorm.topology.groupings import (
     CustomGrouping,
     DirectGrouping,
-    FieldsGrouping,
     Grouping,
-    PartialKeyGrouping,
+    KeyedGrouping,
 )
 from kstorm.topology.positioned import Positioned
 from kstorm.topology.topology import ComponentSpec, Input, Topology
@@ -147,7 +146,7 @@ def _check_grouping(bolt: ComponentSpec, declared: Input, stream: StreamSpec) ->
             f"{where}: {grouping.grouping!r} is not a CustomStreamGrouping; give an instance of a "
             "subclass"
         )
-    if isinstance(grouping, FieldsGrouping | PartialKeyGrouping):
+    if isinstance(grouping, KeyedGrouping):
         if not len(grouping.fields):
             raise TopologyError(
                 f"{where}: a fields grouping has no fields; name at least one, or use "

@@ -17,7 +17,7 @@ from kstorm.topology import (
     Topology,
     TopologyBuilder,
 )
-from kstorm.topology.groupings import GlobalGrouping, Grouping, ShuffleGrouping
+from kstorm.topology.groupings import FieldsGrouping, GlobalGrouping, Grouping, ShuffleGrouping
 from kstorm.trident.batches import FieldSelection
 from kstorm.trident.bolts import ExternalStateBolt, StateBolt, StepsBolt
 from kstorm.trident.join import (
@@ -40,7 +40,6 @@ from kstorm.trident.plan import (
     StepNode,
     WindowNode,
     add_fields,
-    by_fields,
     rename_fields,
     select_fields,
 )
@@ -269,7 +268,7 @@ class _StreamCompiler:
         for parent, keys in zip(node.parents, node.keys, strict=True):
             fields = self._fields[parent]
             found = [
-                (output, by_fields(rename_fields(keys, fields, output.fields)))
+                (output, FieldsGrouping(rename_fields(keys, fields, output.fields)))
                 for output, _ in self._inputs(parent)
             ]
             others = Fields(name for name in fields if name not in keys)
@@ -295,7 +294,7 @@ class _StreamCompiler:
         if not isinstance(before, RepartitionNode) and node.query.asks_by_key:
             if len(node.inputs):
                 inputs = [
-                    (output, by_fields(rename_fields(node.inputs, fields, output.fields)))
+                    (output, FieldsGrouping(rename_fields(node.inputs, fields, output.fields)))
                     for output, _ in inputs
                 ]
             elif state.groups is not None:

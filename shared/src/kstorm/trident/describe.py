@@ -2,7 +2,7 @@
 
 from kstorm.texts import graphviz
 from kstorm.topology import ComponentSpec, Input
-from kstorm.topology.groupings import FieldsGrouping, PartialKeyGrouping
+from kstorm.topology.groupings import KeyedGrouping
 from kstorm.trident.compile import CompiledTopology
 
 
@@ -46,7 +46,6 @@ def _input(each: Input) -> str:
 
 
 def _grouping(each: Input) -> str:
-    name = type(each.grouping).__name__.removesuffix("Grouping")
-    if isinstance(each.grouping, FieldsGrouping | PartialKeyGrouping):
+    if isinstance(each.grouping, KeyedGrouping):
         return f"by {', '.join(each.grouping.fields)}"
-    return name.lower()
+    return str(each.grouping)

@@ -8,7 +8,7 @@ from typing import Any
 
 from kstorm.errors import TopologyError
 from kstorm.topology import Fields
-from kstorm.topology.groupings import FieldsGrouping, Grouping, PartialKeyGrouping
+from kstorm.topology.groupings import Grouping
 from kstorm.trident.state import QueryFunction
 from kstorm.trident.steps import Step
 from kstorm.trident.updates import StateUpdate
@@ -159,11 +159,3 @@ def add_fields(names: Fields, to: Fields) -> Fields:
 def rename_fields(names: Fields, merged: Fields, own: Fields) -> Fields:
     """Return the names that fields of a merged stream have in one of its sources."""
     return Fields(*(own[merged.index(name)] for name in names))
-
-
-def by_fields(fields: Fields) -> Grouping:
-    return FieldsGrouping(fields)
-
-
-def by_partial_key(fields: Fields) -> Grouping:
-    return PartialKeyGrouping(fields)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kstorm.errors import TopologyError
 from kstorm.topology import Bolt, CustomStreamGrouping, Fields
-from kstorm.topology.groupings import AllGrouping, CustomGrouping, GlobalGrouping, ShuffleGrouping
+from kstorm.topology.groupings import (
+    AllGrouping,
+    CustomGrouping,
+    FieldsGrouping,
+    GlobalGrouping,
+    PartialKeyGrouping,
+    ShuffleGrouping,
+)
 from kstorm.trident.aggregators import (
     Aggregator,
     AnyAggregator,
@@ -28,8 +35,6 @@ from kstorm.trident.plan import (
     StateNode,
     StepNode,
     WindowNode,
-    by_fields,
-    by_partial_key,
     select_fields,
 )
 from kstorm.trident.sink import json_bolt
@@ -226,11 +231,11 @@ class Stream(_StreamBase):
 
     def partition_by(self, *names: Names) -> "Stream":
         """Send tuples with equal values to the same task."""
-        return self._repartition("partition_by", by_fields, Fields(*names))
+        return self._repartition("partition_by", FieldsGrouping, Fields(*names))
 
     def partial_key(self, *names: Names) -> "Stream":
         """Send the tuples of each key to the less loaded of two tasks."""
-        return self._repartition("partial_key", by_partial_key, Fields(*names))
+        return self._repartition("partial_key", PartialKeyGrouping, Fields(*names))
 
     def global_(self) -> "Stream":
         """Send all tuples to the task with the lowest ID (Storm's `global`)."""
@@ -343,7 +348,7 @@ class Stream(_StreamBase):
         """
         bolt = json_bolt(to, key) if isinstance(to, str) else to
         names = None if key is None else Fields(key)
-        group = (lambda fields: ShuffleGrouping()) if names is None else by_fields
+        group = (lambda fields: ShuffleGrouping()) if names is None else FieldsGrouping
         node = RepartitionNode(f"by {key}", [self._node], names=names, grouping=group)
         title = f"to_kafka({to!r})" if isinstance(to, str) else f"to_kafka({name_of(to)})"
         self._add(BoltNode(title, [self._add(node)], short="sink", bolt=bolt))
@@ -493,7 +498,10 @@ class GroupedStream(_StreamBase):
     def _by_group(self, node: Node) -> RepartitionNode:
         if len(self._groups):
             return RepartitionNode(
-                f"group_by({_listed(self._groups)})", [node], names=self._groups, grouping=by_fields
+                f"group_by({_listed(self._groups)})",
+                [node],
+                names=self._groups,
+                grouping=FieldsGrouping,
             )
         return RepartitionNode("global", [node], grouping=lambda fields: GlobalGrouping())
 
