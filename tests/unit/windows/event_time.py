@@ -37,6 +37,17 @@ class Visits(WindowedBolt):
         self.collector.emit([*window.key, window.start_timestamp, window.end_timestamp, numbers])
 
 
+def sessions() -> WindowedBolt:
+    """Return the bolt with its sessions."""
+    return (
+        Visits()
+        .with_session_window(Duration.seconds(30), "user")
+        .with_timestamp_field("at")
+        .with_lag(Duration.seconds(10))
+        .with_late_tuple_stream("late")
+    )
+
+
 class Pass(BasicBolt):
     """Emits what it gets."""
 
@@ -64,15 +75,8 @@ def clicks_topology(
     )
     if parse:
         builder.set_bolt("parse", Pass(), 2).shuffle_grouping("clicks")
-    bolt = (
-        Visits()
-        .with_session_window(Duration.seconds(30), "user")
-        .with_timestamp_field("at")
-        .with_lag(Duration.seconds(10))
-        .with_late_tuple_stream("late")
-    )
     source = "parse" if parse else "clicks"
-    builder.set_bolt("visits", change(bolt), 2).fields_grouping(source, Fields("user"))
+    builder.set_bolt("visits", change(sessions()), 2).fields_grouping(source, Fields("user"))
     return builder.build()
 
 

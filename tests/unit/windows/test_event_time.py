@@ -8,16 +8,19 @@ import pytest
 from kstorm.core import watermarks
 from kstorm.testing import FeederSpout, LocalCluster, replace_components
 from kstorm.testing.kafka import FakeKafka
+from kstorm.topology import BasicOutputCollector, FailedException, TopologyBuilder, Tuple
 from kstorm.windows import Duration
 from tests.unit.windows.event_time import (
     END,
     GUARANTEES,
     PARTITIONS,
+    Pass,
     backlog,
     click,
     clicks_topology,
     close,
     late,
+    sessions,
     settle,
     shown,
     work,
@@ -178,14 +181,60 @@ def test_an_idle_partition_keeps_its_time_when_its_task_moves() -> None:
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-def test_a_spout_of_a_test_has_the_event_time_of_the_one_that_it_replaces(guarantee: str) -> None:
-    """So windows behind a bolt close as they would, on all tasks."""
+@pytest.mark.parametrize("seed", range(4))
+def test_one_later_tuple_of_a_feeder_closes_all_windows(guarantee: str, seed: int) -> None:
+    """On all tasks, whichever task of the spout emits it. The feeder has the event time of the spout
+    that it replaces."""
     feeder = FeederSpout("user", "at", "n")
     topology = clicks_topology(guarantee, parse=True, event_time="at")
-    with LocalCluster(replace_components(topology, {"clicks": feeder})) as cluster:
+    with LocalCluster(replace_components(topology, {"clicks": feeder}), seed=seed) as cluster:
         for number in range(20):
             feeder.feed([f"user{number}", 100_000, number], number)
+        settle(cluster, 3)
+        assert shown(cluster) == set()
         feeder.feed(["end", END, -1], -1)
-        feeder.feed(["end", END, -1], -2)
         settle(cluster, 3)
         assert shown(cluster) == set(range(20))
+
+
+class FailsOnce(Pass):
+    """Fails the tuple 0 once in each task."""
+
+    failed = False
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        if tuple["n"] == 0 and not self.failed:
+            self.failed = True
+            raise FailedException
+        super().execute(tuple, collector)
+
+
+def test_a_feeder_that_replays_holds_event_time_back() -> None:
+    """Until the failed tuple is finished, which is then in time."""
+    feeder = FeederSpout("user", "at", "n", replay=True)
+    topology = clicks_topology(parse=True, event_time="at")
+    replaced = replace_components(topology, {"clicks": feeder, "parse": FailsOnce()})
+    with LocalCluster(replaced) as cluster:
+        feeder.feed(["user", 100_000, 0], 0)
+        feeder.feed(["end", END, -1], -1)
+        settle(cluster)
+        assert cluster.failed("clicks")[:1] == [0]
+        assert (late(cluster), shown(cluster)) == ([], {0})
+
+
+def test_an_empty_feeder_is_idle_after_a_time() -> None:
+    """So it does not hold back what other spouts send."""
+    first, second = (FeederSpout("user", "at", "n") for _ in range(2))
+    builder = TopologyBuilder("two")
+    builder.set_spout("first", first)
+    builder.set_spout("second", second)
+    bolt = sessions().with_idle_timeout(Duration.seconds(30))
+    builder.set_bolt("visits", bolt).shuffle_grouping("first").shuffle_grouping("second")
+    with LocalCluster(builder.build()) as cluster:
+        first.feed(["user", 100_000, 0], 0)
+        second.feed(["user", 100_000, 1], 0)
+        first.feed(["end", END, -1], 1)
+        settle(cluster, 25)
+        assert shown(cluster) == set()
+        settle(cluster, 10)
+        assert shown(cluster) == {0, 1}
