@@ -101,6 +101,12 @@ class Schedule:
         """One partition stays empty, and no messages are written later."""
         self.tasks = random.choice((1, 2))
         self.trouble = RandomErrors(Random(random.random()), random.choice((0.0, 0.1)))
+        self.checkpoint_ms = Config.topology_state_checkpoint_interval_ms
+
+    def narrow(self) -> None:
+        """Let windows follow windows, of which the first die between two checkpoints."""
+        self.guarantee, self.chain, self.idle, self.session = AT_LEAST_ONCE, True, False, False
+        self.checkpoint_ms = 4000
 
     def topology(self, random: Random) -> Topology:
         """Return the topology with these choices."""
@@ -108,6 +114,7 @@ class Schedule:
             topology_processing_guarantee=self.guarantee,
             topology_message_timeout_secs=6,
             topology_acker_tasks=2,
+            topology_state_checkpoint_interval_ms=self.checkpoint_ms,
             topology_bolt_retry_limit=1000,
             topology_bolt_retry_initial_delay_ms=500,
             topology_frame_max_tuples=random.choice((1, 3, 4000)),
@@ -151,13 +158,20 @@ class Schedule:
         return windowed.with_timestamp_field("at").with_late_tuple_stream("late")
 
 
+def explore_chain(seed: int) -> ScheduleReport:
+    """Run a schedule in which the first of two windowed bolts dies between two checkpoints."""
+    return explore_event_time(seed, narrow=True)
+
+
 def explore_event_time(
-    seed: int, tell: Callable[[str], None] = discard_narration
+    seed: int, tell: Callable[[str], None] = discard_narration, narrow: bool = False
 ) -> ScheduleReport:
     """Run the schedule of a seed. Raises `ViolationError`."""
     report = ScheduleReport(seed, _MESSAGES, steps=_FAULTS)
     random = Random(f"time {seed}")
     schedule = Schedule(random)
+    if narrow:
+        schedule.narrow()
     topology, kafka = schedule.topology(random), FakeKafka({_TOPIC: _PARTITIONS})
     feed = _Feed(kafka, random, schedule)
     jumps = [0.0]
@@ -169,7 +183,11 @@ def explore_event_time(
     with kafka.cluster(topology, seed, {CLOCK: clock}, tell=tell) as cluster:
         clusters.append(cluster)
         try:
-            report.faults = _among_faults(cluster, kafka, feed, jumps, random)
+            report.faults = (
+                _among_kills(cluster, feed, random)
+                if narrow
+                else _among_faults(cluster, kafka, feed, jumps, random)
+            )
             feed.rest()
             kafka.away = False
             _in_calm(cluster, feed, schedule)
@@ -243,6 +261,19 @@ def _among_faults(
                 kafka.away = not kafka.away
             case _:
                 struck[strike(cluster, random.choice(names), random)] += 1
+    return struck
+
+
+def _among_kills(cluster: LocalCluster, feed: _Feed, random: Random) -> Counter[str]:
+    struck: Counter[str] = Counter()
+    for _ in range(_FAULTS):
+        feed.more()
+        cluster.advance_time(random.random(), run=False)
+        for _ in range(random.randint(1, 60)):
+            cluster.step()
+        if random.random() < 0.3:
+            cluster.crash("windows", random.randrange(cluster.executors("windows")))
+            struck["kill"] += 1
     return struck
 
 

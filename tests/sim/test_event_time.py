@@ -6,7 +6,7 @@ from os import cpu_count
 
 import pytest
 
-from tests.sim.event_time import explore_event_time
+from tests.sim.event_time import explore_chain, explore_event_time
 from tests.sim.event_time_mutants import mutants
 from tests.sim.mutant import Mutant
 
@@ -20,6 +20,14 @@ def test_no_tuple_in_time_is_late(schedules: int) -> None:
     met = sum((report.faults for report in reports), Counter[str]())
     wanted = ("kill", "zombie", "scale", "clock jumps", "stall")
     assert {what: met[what] for what in wanted if met[what] < schedules / 2} == {}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("schedules", [30, pytest.param(300, marks=pytest.mark.slow)])
+def test_no_window_is_late_behind_windows_that_die(schedules: int) -> None:
+    """Windows that are shown again after a crash are in time for the next windowed bolt."""
+    for seed in range(schedules):
+        assert explore_chain(seed).faults["kill"]
 
 
 @pytest.mark.timeout(900)
