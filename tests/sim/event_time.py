@@ -101,7 +101,7 @@ class Schedule:
         """One partition stays empty, and no messages are written later."""
         self.tasks = random.choice((1, 2))
         self.trouble = RandomErrors(Random(random.random()), random.choice((0.0, 0.1)))
-        self.checkpoint_ms = Config.topology_state_checkpoint_interval_ms
+        self.checkpoint_ms = Config().topology_state_checkpoint_interval_ms
 
     def narrow(self) -> None:
         """Let windows follow windows, of which the first die between two checkpoints."""

@@ -123,9 +123,34 @@ def test_a_spout_holds_time_back_for_what_it_may_emit_again() -> None:
     assert times.mark(33.0, empty=True) == Mark(300)
 
 
+def test_a_spout_holds_time_back_for_a_message_that_could_not_be_emitted() -> None:
+    """Its author may emit it later, in another form."""
+    times = spout_times(holds=True)
+    times.emitted("default", [[100]], (), ())
+    times.refused("a", 0.0)
+    times.emitted("default", [[300]], (), ())
+    assert times.mark(1.0, empty=True) == Mark(100)
+    times.refused("a", 1.0)
+    assert times.mark(2.0, empty=True) == Mark(100), "refused again"
+    times.emitted("default", [[200]], [1], ["a"])
+    times.ended(1)
+    assert times.mark(3.0, empty=True) == Mark(300)
+    times.refused("b", 3.0)
+    assert times.mark(34.0, empty=True) == Mark(300), "given up"
+
+
+def test_a_message_id_that_cannot_be_a_key_is_held_for_the_whole_timeout() -> None:
+    times = spout_times(holds=True)
+    times.emitted("default", [[100]], [1], [["a", "list"]])
+    times.failed(1, ["a", "list"], 0.0)
+    assert times.mark(29.0, empty=True) == UNKNOWN
+    assert times.mark(31.0, empty=True) == Mark(100)
+
+
 def test_a_spout_that_repeats_nothing_waits_for_nothing() -> None:
     """Its tuples and its position are committed together. Bad times count for nothing."""
     times = spout_times(holds=False)
+    times.refused("a", 0.0)
     times.emitted("default", [[100], ["noon"], [True], [None]], [1, 2, 3, 4], [None] * 4)
     assert times.mark(0.0, empty=False) == Mark(100)
 

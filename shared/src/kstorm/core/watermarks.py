@@ -139,12 +139,13 @@ class SpoutTimes:
     def failed(self, root: int, message_id: Any, now: float) -> None:
         """Record that a tree failed, so that the spout may emit its message again."""
         before = self._open.pop(root, None)
-        if before is None:
-            return
-        try:
-            self._failed[message_id] = before, now + self._patience
-        except TypeError:  # not hashable
-            return
+        if before is not None:
+            self._hold(message_id, before, now)
+
+    def refused(self, message_id: Any, now: float) -> None:
+        """Record that a message cannot be emitted now, so that the spout may emit it later."""
+        if self._holds:
+            self._hold(message_id, self._take_failed(message_id), now)
 
     def mark(self, now: float, empty: bool) -> Mark:
         """Return the watermark. `empty`: the spout had nothing to emit when it was last asked."""
@@ -153,6 +154,13 @@ class SpoutTimes:
         held = [*self._open.values(), *(before for before, _ in self._failed.values())]
         idle = self._idleness.look(now, empty and not held)
         return Mark(min([self._latest, *held]), idle)
+
+    def _hold(self, message_id: Any, before: int, now: float) -> None:
+        held = before, now + self._patience
+        try:
+            self._failed[message_id] = held
+        except TypeError:  # Not hashable: it is held even after the message is emitted again.
+            self._failed[object()] = held
 
     def _take_failed(self, message_id: Any) -> int:
         try:
@@ -262,7 +270,7 @@ class MarkSender:
             for bolt in plan.targets(component)
             for partition in range(topology.components[bolt].num_tasks)
         ]
-        self._interval = spec.config.topology_watermark_interval_ms / 1000
+        self.interval = spec.config.topology_watermark_interval_ms / 1000
         self._sent: dict[int, Mark] = {}
         self._next = self._again = 0.0
 
@@ -289,7 +297,7 @@ class MarkSender:
     ) -> list[OutgoingRecord]:
         """Return the frames with these watermarks."""
         self._sent = dict(marks)
-        self._next, self._again = now + self._interval, now + RESEND_SECS
+        self._next, self._again = now + self.interval, now + RESEND_SECS
         task = next(iter(marks))
         values = {
             place: write(

@@ -15,6 +15,7 @@ class ProcessTime:
         self._engine = engine
         self.plan = TimePlan(engine.topology)
         self._sender = MarkSender(engine.topology, self.plan, engine.component)
+        self._next_look = 0.0
 
     def marks(self) -> dict[int, Mark]:
         """Return the known watermarks of the tasks at work, by task id."""
@@ -27,12 +28,22 @@ class ProcessTime:
     @property
     def is_due(self) -> bool:
         """True if watermarks should be sent although nothing else is."""
-        now = self._engine.now
-        return self._sender.may(now) and self._sender.due(self.marks(), now)
+        return bool(self._due())
 
     def frames(self) -> Sequence[OutgoingRecord]:
         """Return the frames to send now, behind all tuples. Usually there are none."""
-        return self.frames_of(self.marks()) if self._sender.may(self._engine.now) else ()
+        return self.frames_of(self._due())
+
+    def _due(self) -> dict[int, Mark]:
+        """Return the watermarks if they should be sent now. An idle process rarely computes them."""
+        now = self._engine.now
+        if not self._sender.may(now) or now < self._next_look:
+            return {}
+        marks = self.marks()
+        if self._sender.due(marks, now):
+            return marks
+        self._next_look = now + self._sender.interval
+        return {}
 
     def frames_of(self, marks: dict[int, Mark], at_once: bool = False) -> Sequence[OutgoingRecord]:
         """Return the frames with these watermarks, if they are due."""
