@@ -12,7 +12,7 @@ from kstorm.core.engine.epochs import Epochs
 from kstorm.core.exactly_once.unfinished import UnfinishedTuples
 from kstorm.core.watermarks import MarkSender
 from kstorm.kafka import watermark as kafka
-from kstorm.kafka.partition_manager import PartitionManager
+from kstorm.kafka.partition_times import PartitionTimes
 from kstorm.kafka.watermark import SpoutWatermark
 from kstorm.topology.event_time import NEVER, Mark
 from kstorm.windows import watermark as windows
@@ -94,12 +94,12 @@ def _idle_by_the_clock_alone() -> AbstractContextManager[object]:
 
 
 def _nothing_stored() -> AbstractContextManager[object]:
-    begin = PartitionManager.__init__
+    begin = PartitionTimes.__init__
 
-    def forgetful(self: PartitionManager, *args: Any, reached: int = NEVER, **more: Any) -> None:
-        begin(self, *args, **more)
+    def forgetful(self: PartitionTimes, latest: Any, reached: int | None = None) -> None:
+        begin(self, latest)
 
-    return patch.object(PartitionManager, "__init__", forgetful)
+    return patch.object(PartitionTimes, "__init__", forgetful)
 
 
 def mutants() -> list[Mutant]:

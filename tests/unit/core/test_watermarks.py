@@ -8,7 +8,7 @@ import pytest
 from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import Send
 from kstorm.core.watermarks import RESEND_SECS, Idleness, MarkSender, Prefix, SpoutTimes, TaskMarks
-from kstorm.core.wire import FIRST, VERSION, WRITERS, TupleFrame, decode, encode, pack_ids
+from kstorm.core.wire import FIRST, VERSION, TupleFrame, decode, encode, pack_ids
 from kstorm.errors import FrameError
 from kstorm.testing import FeederSpout
 from kstorm.topology import (
@@ -255,7 +255,7 @@ def test_when_it_is_sent() -> None:
     sender = MarkSender(topology, TimePlan(topology), "pass")
     assert not sender.due({}, 0.0)
     assert sender.due({3: Mark(5)}, 1.0)
-    records = sender.frames({3: Mark(5)}, 1.0, FIRST, WRITERS[FIRST], "pass-0")
+    records = sender.frames({3: Mark(5)}, 1.0, "pass-0")
     assert [(record.topic, record.partition) for record in records] == [
         ("t.windows", 0),
         ("t.windows", 1),
@@ -322,6 +322,6 @@ def test_an_older_process_reads_a_frame_with_watermarks_as_an_empty_one() -> Non
     """It skips fields at the end, so the default format may have them."""
     topology = chain(Clicks("at")).build()
     sender = MarkSender(topology, TimePlan(topology), "clicks")
-    (record, _) = sender.frames({1: Mark(5)}, 0.0, FIRST, WRITERS[FIRST], "")
+    (record, _) = sender.frames({1: Mark(5)}, 0.0, "")
     found = msgspec.msgpack.decode(record.value)
     assert found[:9] == [1, "clicks", 1, "default", 0, b"", b"", {}, [[]]]

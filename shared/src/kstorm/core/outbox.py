@@ -26,7 +26,6 @@ from kstorm.core.wire import (
     AckFrame,
     CompletionFrame,
     TupleFrame,
-    Writer,
     encode_tuples,
     encode_values,
     pack_ids,
@@ -130,11 +129,6 @@ class Outbox:
         """Start many trees. `origins` are their source messages: one for each, or none at all."""
         columns = self._places.columns(origins) if origins else unknown_origins(roots.size)
         self._begun.append(NewTrees(spout_task, roots, vals, *columns))
-
-    @property
-    def format(self) -> tuple[int, Writer]:
-        """The frame format, and its encoder."""
-        return self._format, self._write
 
     @property
     def wants_notes(self) -> bool:

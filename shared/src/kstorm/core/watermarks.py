@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kstorm.core.outgoing import OutgoingRecord
-from kstorm.core.wire import TupleFrame, Writer
+from kstorm.core.wire import WRITERS, TupleFrame
 from kstorm.topology import Topology
 from kstorm.topology.event_time import (
     NEVER,
@@ -270,6 +270,7 @@ class MarkSender:
             for bolt in plan.targets(component)
             for partition in range(topology.components[bolt].num_tasks)
         ]
+        self._format = topology.config.topology_frame_format
         self.interval = spec.config.topology_watermark_interval_ms / 1000
         self._sent: dict[int, Mark] = {}
         self._next = self._again = 0.0
@@ -292,17 +293,16 @@ class MarkSender:
             return False
         return now >= self._again or (marks != self._sent and (at_once or now >= self._next))
 
-    def frames(
-        self, marks: Mapping[int, Mark], now: float, form: int, write: Writer, by: str
-    ) -> list[OutgoingRecord]:
-        """Return the frames with these watermarks."""
+    def frames(self, marks: Mapping[int, Mark], now: float, by: str) -> list[OutgoingRecord]:
+        """Return the frames with these watermarks. `by` is the process that sends them."""
         self._sent = dict(marks)
         self._next, self._again = now + self.interval, now + RESEND_SECS
         task = next(iter(marks))
+        write = WRITERS[self._format]
         values = {
             place: write(
                 TupleFrame(
-                    form,
+                    self._format,
                     self._component,
                     task,
                     stream=place[0],

@@ -27,6 +27,7 @@ from kstorm.kafka.partition_assignment import (
     calculate_partitions_of_topics_for_task,
 )
 from kstorm.kafka.partition_manager import PartitionManager
+from kstorm.kafka.partition_times import PartitionTimes
 from kstorm.kafka.ports import (
     Broker,
     OffsetStore,
@@ -36,7 +37,7 @@ from kstorm.kafka.ports import (
     SourceReader,
 )
 from kstorm.topology import SpoutOutputCollector, TopologyContext
-from kstorm.topology.event_time import NEVER, Latest
+from kstorm.topology.event_time import Latest
 
 log = logging.getLogger(__name__)
 
@@ -373,8 +374,7 @@ class PartitionCoordinator(ABC):
             epoch=self._epochs,
             rest=self._rest,
             unix_ms=self._storing.now(),
-            latest=self._latest,
-            reached=NEVER if found.reached is None else found.reached,
+            times=self._latest and PartitionTimes(self._latest, found.reached),
         )
         self._assign(slot.manager, offset)
 

@@ -16,7 +16,6 @@ tracked. `kstorm.kafka.finished_ranges` records the outcome of each offset.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import repeat
 from typing import Any, Final
@@ -25,7 +24,6 @@ from msgspec import Struct
 
 from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE, kind_of, kind_of_note
 from kstorm.core.failure_notes import note_of
-from kstorm.core.watermarks import Prefix
 from kstorm.errors import NotYetError
 from kstorm.kafka.completed_ranges import CompletedRanges, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
@@ -33,13 +31,13 @@ from kstorm.kafka.emitting import emit_message, explain_unemittable
 from kstorm.kafka.failures import Failures
 from kstorm.kafka.finished_ranges import ACKED, OffsetOutcomes
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
+from kstorm.kafka.partition_times import PartitionTimes
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import Values, deserializer
 from kstorm.kafka.spout_dead_letters import Cause, why_failed, write_letter
 from kstorm.topology import SpoutOutputCollector
-from kstorm.topology.event_time import NEVER, Latest
 
 _EVERY_OFFSET: Final = float("inf")
 
@@ -74,8 +72,8 @@ class PartitionManager:
 
     `offset` is the first one to emit. `stored` is the one in the offset store, if any, and `done`
     are the finished runs above it. `rest` is the outcome of finished messages that are not an
-    exception. `unix_ms` is the current time. `latest` computes the event time of tuples, if it is used,
-    and `reached` is the latest one before `offset`, if it was stored.
+    exception. `unix_ms` is the current time. `times` are the event times of its messages, if they are
+    used.
     """
 
     def __init__(
@@ -90,8 +88,7 @@ class PartitionManager:
         epoch: int = 0,
         rest: str = ACKED,
         unix_ms: int = 0,
-        latest: Latest | None = None,
-        reached: int = NEVER,
+        times: PartitionTimes | None = None,
     ) -> None:
         self.partition = partition
         self.epoch = epoch
@@ -105,9 +102,7 @@ class PartitionManager:
         """The finished runs above `committed_to` that were last passed to the store."""
         self.paused = False
         """True if the spout has paused fetching of this partition."""
-        self.times = None if latest is None else Prefix(reached)
-        """The latest event time before each offset."""
-        self._latest = latest
+        self.times = times
         self.most_to_store: float = _EVERY_OFFSET
         """Upper limit for the stored offset, whatever is finished."""
         self.retries = 0
@@ -213,7 +208,7 @@ class PartitionManager:
             self.next_offset = offset + 1
             if offset < self._above.end and self._above.has(offset):
                 if self.times is not None:
-                    self._note_time_of(message)
+                    self.times.emitted_before(self.next_offset, message, self._deserialize)
                 continue
             unfinished = _Pending(message, now, 1, 0)
             try:
@@ -230,19 +225,10 @@ class PartitionManager:
                 id = KafkaMessageId(partition, offset, epoch, 1)
                 rows += tuples
                 ids += (id,) if len(tuples) == 1 else repeat(id, len(tuples))
-        if self.times is not None and self._latest is not None and len(rows) > already:
-            self.times.emitted(self.next_offset, self._latest(rows[already:]))
+        if self.times is not None and len(rows) > already:
+            self.times.emitted_rows(self.next_offset, rows[already:])
         self._step_over()
         return taken
-
-    def _note_time_of(self, message: SourceMessage) -> None:
-        """Record the time of a message that an earlier run finished."""
-        assert self.times is not None
-        assert self._latest is not None
-        with suppress(Exception):  # it was readable then
-            self.times.emitted(
-                self.next_offset, self._latest(list(self._deserialize(message) or ()))
-            )
 
     def refused(self, id: KafkaMessageId, reason: str, error: Exception | None = None) -> None:
         """Give up a taken message that cannot be emitted, because of `error` if there is one."""

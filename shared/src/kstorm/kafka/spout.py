@@ -32,7 +32,7 @@ from kstorm.kafka.positioned_offsets import PositionedOffsets
 from kstorm.kafka.replays import REPLAYED, SpoutReplays
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.scheme import Values, close_scheme, open_scheme
-from kstorm.kafka.watermark import SpoutWatermark
+from kstorm.kafka.watermark import spout_watermark
 from kstorm.topology import (
     Config,
     OutputFieldsDeclarer,
@@ -43,7 +43,7 @@ from kstorm.topology import (
     Traced,
 )
 from kstorm.topology.context import CLOCK
-from kstorm.topology.event_time import NEVER, UNKNOWN, EventTime, Latest, Mark, Timed, TimePlan
+from kstorm.topology.event_time import NEVER, UNKNOWN, EventTime, Mark, Timed
 from kstorm.topology.positioned import Position
 
 log = logging.getLogger(__name__)
@@ -111,8 +111,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         self._storing = OffsetCommitter(
             self._offsets, self._source, writer, self.spout_config, context, topology
         )
-        event_time = TimePlan(context.topology).spouts.get(context.component)
-        latest = None if event_time is None else self._latest_of(event_time, context)
+        self._watermark = spout_watermark(self.spout_config, context, self._offsets, self._source)
         coordinator = (
             StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
         )
@@ -124,15 +123,9 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
             self._offsets,
             topology,
             self._storing,
-            latest,
+            None if self._watermark is None else self._watermark.latest,
         )
         guarantee = self.spout_config.processing_guarantee
-        self._watermark: SpoutWatermark | None = None
-        if event_time is not None:
-            repeats = not self._exact and guarantee is not ProcessingGuarantee.AT_MOST_ONCE
-            self._watermark = SpoutWatermark(
-                event_time, self._offsets, self._source, repeats=repeats
-            )
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         self._replays: SpoutReplays | None = None
         if ports.open_orders is not None:
@@ -233,13 +226,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         )
 
     def holders(self) -> Iterable[tuple[str, Mark]]:
-        marks = {} if self._watermark is None else self._watermark.marks
-        return [(f"{place.topic}[{place.partition}]", mark) for place, mark in marks.items()]
-
-    def _latest_of(self, time: EventTime, context: TopologyContext) -> Latest:
-        stream = self.spout_config.output_stream_id
-        fields = context.get_component_output_fields(context.component, stream)
-        return time.latest(context.component, stream, context.task_id, fields)
+        return () if self._watermark is None else self._watermark.holders()
 
     def positions(self) -> Mapping[tuple[str, int], int]:
         return {(place.topic, place.partition): offset for place, offset in self._read_to.items()}

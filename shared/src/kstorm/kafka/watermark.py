@@ -15,9 +15,11 @@ does not lose its watermark when its task moves.
 from collections.abc import Callable, Iterable
 
 from kstorm.core.watermarks import Idleness
+from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.ports import OffsetStore, Partition, SourceReader
-from kstorm.topology.event_time import UNKNOWN, EventTime, Mark, lowest
+from kstorm.topology import TopologyContext
+from kstorm.topology.event_time import UNKNOWN, EventTime, Latest, Mark, TimePlan, lowest
 
 
 class SpoutWatermark:
@@ -26,17 +28,24 @@ class SpoutWatermark:
     def __init__(
         self,
         time: EventTime,
+        latest: Latest,
         offsets: OffsetStore,
         source: SourceReader,
         *,
         repeats: bool,
     ) -> None:
-        """`repeats`: messages after the stored offset may be emitted again."""
+        """`latest` computes the event time of tuples. `repeats`: messages after the stored offset
+        may be emitted again."""
         self._time, self._offsets, self._source = time, offsets, source
+        self.latest = latest
         self._repeats = repeats
         self._idle: dict[Partition, Idleness] = {}
         self.marks: dict[Partition, Mark] = {}
         """The watermark of each partition, as of the last `mark`."""
+
+    def holders(self) -> list[tuple[str, Mark]]:
+        """Return the partitions by name, each with its watermark."""
+        return [(f"{place.topic}[{place.partition}]", mark) for place, mark in self.marks.items()]
 
     def mark(
         self,
@@ -78,3 +87,20 @@ class SpoutWatermark:
         )
         idle = idleness.look(now, empty and reads())
         return Mark(manager.times.before(bound), idle)
+
+
+def spout_watermark(
+    config: SpoutConfig, context: TopologyContext, offsets: OffsetStore, source: SourceReader
+) -> SpoutWatermark | None:
+    """Return the watermark of a spout task, if its topology uses event time."""
+    time = TimePlan(context.topology).spouts.get(context.component)
+    if time is None:
+        return None
+    stream = config.output_stream_id
+    fields = context.get_component_output_fields(context.component, stream)
+    latest = time.latest(context.component, stream, context.task_id, fields)
+    repeats = (
+        not context.topology.config.exactly_once
+        and config.processing_guarantee is not ProcessingGuarantee.AT_MOST_ONCE
+    )
+    return SpoutWatermark(time, latest, offsets, source, repeats=repeats)

@@ -47,11 +47,10 @@ class ProcessTime:
 
     def frames_of(self, marks: dict[int, Mark], at_once: bool = False) -> Sequence[OutgoingRecord]:
         """Return the frames with these watermarks, if they are due."""
-        now, outbox = self._engine.now, self._engine.outbox
+        now = self._engine.now
         if not self._sender.due(marks, now, at_once):
             return ()
-        form, write = outbox.format
-        return self._sender.frames(marks, now, form, write, outbox.by)
+        return self._sender.frames(marks, now, self._engine.outbox.by)
 
     def of_tasks(self) -> list[TaskTime]:
         """Return the watermark of each task that takes part in event time, for inspection."""

@@ -12,8 +12,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kstorm.operations.formatting import counted, duration, utc_clock
+from kstorm.operations.status.event_time import event_time_causes
 from kstorm.operations.status.snapshots import ComponentChange, ProcessSnapshot, StatusPage
-from kstorm.operations.trees.event_time import event_time_causes
 
 _BUSY: Final = 0.85
 """Busy share of the time from which a process counts as the bottleneck."""
