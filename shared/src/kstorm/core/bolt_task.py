@@ -131,6 +131,7 @@ class BoltTask(BoltTime):
         self.marks.arrived(frame, offset)
         self.marks.apply(self.first_unfinished())
         if self.marks.bolt is not None and self.marks.bolt.watermark_is_due:
+            self.collector.owner = get_ident()
             yield from self._execute_tuples([Tuple((0.0,), _TICK)], acks=True)
 
     def _tuples(self, source: Source, frame: TupleFrame, _offset: int) -> Iterable[Tuple]:
