@@ -37,8 +37,8 @@ def lost_tuples(
     """Return the messages of the windows that have a tuple among the dead letters.
 
     The columns are `topic`, `partition`, `offset`, `letter`, and `why`: the component and the error.
-    None if there is no dead letter of a tuple. A letter says only which trees its tuple belongs to.
-    The ackers' topic, which keeps a day, says which message a tree belongs to.
+    None if there is no dead letter of a tuple. A letter names only the trees of its tuple. The
+    messages of these trees are found in the ackers' topic, which keeps a day.
     """
     said = sf.from_json(sf.col("value").cast("string"), _LETTER).alias("said")
     letters = read_topic(spark, settings, f"{settings.topology}.__dead_letters").select(
