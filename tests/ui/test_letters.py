@@ -133,7 +133,7 @@ def test_dead_letter_of_a_tuple_leads_to_its_message(url: str, open_page: OpenPa
 
 @pytest.mark.parametrize(
     ("root", "said"),
-    [("00000000000000ff", "does not say which message"), ("nonsense", "give a root as 16 hex")],
+    [("00000000000000ff", "has no tree with the root"), ("nonsense", "give a root as 16 hex")],
 )
 def test_root_without_a_known_message_is_explained(
     url: str, open_page: OpenPage, root: str, said: str

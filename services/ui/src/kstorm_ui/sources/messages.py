@@ -67,8 +67,8 @@ def message_of_root(settings: Settings, topology: Outline, root: int, since: int
         start = Tracer(topology, log).find(root, since)
     if start is None:
         raise AbsentError(
-            f"{topology.acker_topic} does not say which message the root {root:016x} belongs to; "
-            "it keeps records for a day"
+            f"{topology.acker_topic} has no tree with the root {root:016x}; the topic keeps "
+            "records for a day"
         )
     if start.origin is None:
         raise AbsentError(f"the tree {root:016x} does not begin with a message of Kafka")
