@@ -129,8 +129,7 @@ def test_replay_with_a_value_that_the_scheme_can_read(
 def test_exactly_once_edit_copies_the_message(
     kafka: EmbeddedKafka, letters: Letters, edit: Command, code: str
 ) -> None:
-    """The spout emits no message again, so the topic gets the new value. A bolt's tuple is no
-    message."""
+    """The letter of a bolt's tuple cannot be edited."""
     source = f"{letters.name}-orders"
     make_topics(kafka.bootstrap, {source: 1})
     letters.write(
