@@ -124,7 +124,6 @@ def test_dead_letter_has_the_events_of_its_message(url: str, open_page: OpenPage
 
 
 def test_dead_letter_of_a_tuple_leads_to_its_message(url: str, open_page: OpenPage) -> None:
-    """The ackers' topic says which message the tree belongs to."""
     page = open_page(f"{url}/letters/5")
     with page.expect_response(re.compile("/m/orders/3/17")):
         page.get_by_role("link", name=f"{ROOT:016x}").click()
