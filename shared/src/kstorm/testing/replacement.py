@@ -18,9 +18,10 @@ def replace_components(
     """Return a copy of the topology with these components by id (Storm's `MockedSources`, for bolts
     too).
 
-    Wiring, tasks, settings, streams and the spouts' event time stay the same. A replacement emits on the streams that the
-    original declared. Raises `TopologyError` for an unknown id, for a spout in place of a bolt or
-    the reverse, and for a spout without positions in an exactly-once topology.
+    Wiring, tasks, settings, streams and the spouts' event time stay the same. A replacement emits
+    on the streams that the original declared. Raises `TopologyError` for an unknown id, for a spout
+    in place of a bolt or the reverse, and for a spout without positions in an exactly-once
+    topology.
     """
     replaced = dict(topology.components)
     for name, component in components.items():
