@@ -269,6 +269,21 @@ def test_when_it_is_sent() -> None:
     assert sender.due({3: Mark(5)}, 1.0 + RESEND_SECS)
 
 
+def test_an_idle_process_rarely_computes_watermarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often its driver asks whether anything is due."""
+    engine, looks = bolt_engine(chain(Clicks("at")).build(), "pass"), []
+
+    def marks() -> dict[int, Mark]:
+        looks.append(engine.now)
+        return {}
+
+    monkeypatch.setattr(engine.time, "marks", marks)
+    for millisecond in range(1000):
+        engine.now = millisecond / 1000
+        assert not engine.time.is_due
+    assert len(looks) == 5
+
+
 def test_a_bolt_passes_the_watermark_on_behind_its_tuples() -> None:
     """In the same poll, with the tuples first, though no tuple goes to the second task."""
     driven = Driven(bolt_engine(chain(Clicks("at")).build(), "pass"))
