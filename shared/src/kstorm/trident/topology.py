@@ -24,9 +24,10 @@ from kstorm.trident.custom_state import StateFactory
 from kstorm.trident.describe import as_dot, as_text
 from kstorm.trident.join import JoinOutFieldsMode, JoinType
 from kstorm.trident.operations import name_of
-from kstorm.trident.plan import JoinNode, MergeNode, Node, SpoutNode
+from kstorm.trident.plan import JoinNode, Node, SpoutNode
 from kstorm.trident.spouts import _TridentKafkaSpout
-from kstorm.trident.stream import Names, Stream
+from kstorm.trident.stream import Stream, merged
+from kstorm.trident.tuple_stream import Names
 from kstorm.trident.windows import Window
 
 
@@ -67,14 +68,12 @@ class TridentTopology:
         )
         node = SpoutNode(title, [], id=id, spout=spout)
         self.nodes.append(node)
-        return Stream(self, node)
+        return Stream(self.nodes, node)
 
     def merge(self, *streams: Stream) -> Stream:
         """Merge several streams with the same number of fields. The fields have the names of the
         first stream."""
-        node = MergeNode("merge", [stream._node for stream in streams])
-        self.nodes.append(node)
-        return Stream(self, node)
+        return merged(self.nodes, *streams)
 
     def join(
         self,
@@ -103,7 +102,7 @@ class TridentTopology:
         node = JoinNode(title, parents, keys=keys, outputs=Fields(outputs), window=window)
         node.kind, node.mode = _one_of(JoinType, kind), _one_of(JoinOutFieldsMode, mode)
         self.nodes.append(node)
-        return Stream(self, node)
+        return Stream(self.nodes, node)
 
     def new_static_state(self, factory: StateFactory) -> StateFactory:
         """Return a state for `state_query` that no stream changes (Storm's `newStaticState`). Each
