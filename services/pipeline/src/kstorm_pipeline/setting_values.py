@@ -106,21 +106,23 @@ def _trigger(name: str, text: str) -> Trigger:
     return cast("Trigger", text)
 
 
-def _seconds(name: str, text: str) -> float:
+def _number(text: str) -> float:
+    """Return the number, or -1, which no setting allows."""
     try:
-        seconds = float(text)
+        return float(text)
     except ValueError:
-        seconds = -1.0
+        return -1.0
+
+
+def _seconds(name: str, text: str) -> float:
+    seconds = _number(text)
     if not 0 < seconds <= 86400:
         raise SettingsError(f"{name_of(name)} is {text!r}; give seconds above 0, at most 86400")
     return seconds
 
 
 def _days(name: str, text: str) -> float:
-    try:
-        days = float(text)
-    except ValueError:
-        days = -1.0
+    days = _number(text)
     if not 0 <= days <= 36500:
         raise SettingsError(
             f"{name_of(name)} is {text!r}; give days, at most 36500, or 0 to keep all"
@@ -129,10 +131,7 @@ def _days(name: str, text: str) -> float:
 
 
 def _percent(name: str, text: str) -> float:
-    try:
-        percent = float(text)
-    except ValueError:
-        percent = -1.0
+    percent = _number(text)
     if not 0 <= percent <= 100:
         raise SettingsError(f"{name_of(name)} is {text!r}; give a percentage from 0 to 100")
     return percent
