@@ -1,6 +1,6 @@
 """Counts the values of a Protobuf message before it is decoded.
 
-Decoded data takes more memory than its bytes: a nested message may be two bytes, but takes memory
+Decoded data takes more memory than its bytes. A nested message may be two bytes, but takes memory
 for each field of its type, set or not. A single message must not exhaust a process again and again.
 So the bytes are scanned according to the message type, without creating objects.
 """

@@ -1,4 +1,4 @@
-"""What a test sees of a simulated cluster."""
+"""Outcomes of a simulated cluster, and access to its processes and components."""
 
 from collections import Counter
 from collections.abc import Sequence
