@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from kstorm.formats import PROTOBUF
 from kstorm.formats.protobuf_plan import MessageTypes
-from kstorm.formats.protobuf_scan import count
+from kstorm.formats.protobuf_scan import DamagedError, TooLargeError, count
 
 if TYPE_CHECKING:
     from kstorm.registry.client import NonBlockingRegistryClient
@@ -64,4 +64,8 @@ class ProtobufValueLimit:
             self._client.get_schema_by_guid(str(told.guid), PROTOBUF.schema_form)
         else:
             self._client.get_schema(told.id, None, PROTOBUF.schema_form)
-        count(self._kinds, data, start, self._most)
+        try:
+            count(self._kinds, data, start, self._most)
+        except (TooLargeError, DamagedError) as error:
+            # A dead letter's reason names the type of the error.
+            raise ValueError(str(error)) from None
