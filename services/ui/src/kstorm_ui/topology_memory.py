@@ -290,22 +290,29 @@ def _tasks(looked: _Look, component: str) -> Sequence[TaskState]:
     found = []
     for name, page in pages:
         for task in page.get("tasks", ()):
-            counts = {
+            counts: dict[str, Any] = {
                 key: told.get(task, {}).get(key)
-                for key in ("executed", "emitted", "failed", "pending")
+                for key in ("executed", "emitted", "failed", "pending", "watermark")
             }
+            counts["waits_for"] = told.get(task, {}).get("waits_for", "")
             found.append(TaskState(task=task, process=name, lag=lags.get(task), **counts))
     return sorted(found, key=lambda each: each.task)
 
 
-def _told_of_tasks(pages: Sequence[Mapping[str, Any]]) -> Mapping[int, Mapping[str, int]]:
-    """Return each task's counts by its number in the component.
+def _told_of_tasks(pages: Sequence[Mapping[str, Any]]) -> Mapping[int, Mapping[str, Any]]:
+    """Return each task's counts and watermark by its number in the component.
 
     `by_task` in `/status` has topology-wide ids in the same order. A process that still recovers a
     task has fewer entries there. So the first id is taken from a process that has all of its tasks.
     """
     of_pages = [
-        ({int(id): told for id, told in (page.get("by_task") or {}).items()}, page.get("tasks", ()))
+        (
+            {
+                int(id): {**told, **(page.get("watermarks") or {}).get(id, {})}
+                for id, told in (page.get("by_task") or {}).items()
+            },
+            page.get("tasks", ()),
+        )
         for page in pages
     ]
     first = next(

@@ -20,6 +20,10 @@ class TaskState(msgspec.Struct, frozen=True):
     emitted: int | None
     failed: int | None
     pending: int | None
+    watermark: int | None = None
+    """Unix time in milliseconds. None if the task has none."""
+    waits_for: str = ""
+    """The input that holds the watermark back: a partition or a task. Empty if there is none."""
 
 
 class ProcessState(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from kstorm.core.columns import as_ids
 from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import routes
+from kstorm.core.task_time import BoltTime
 from kstorm.core.threads import get_ident
 from kstorm.core.unacked import UnackedTuples
 from kstorm.core.user_code import OnError, Steps
@@ -33,7 +34,7 @@ from kstorm.topology import (
 _TICK = Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields("rate_secs"))
 
 
-class BoltTask:
+class BoltTask(BoltTime):
     """Executes tuples one by one.
 
     The driver prepares the bolt, passes frames and ticks, and drains the outbox.
@@ -104,13 +105,15 @@ class BoltTask:
 
         Raises `FrameError` before the first tuple if the frame is not for this bolt.
         """
+        if frame.marks and not frame.count:
+            return self._execute_tuples(())
         source = self._source(frame)
         self.collector.owner = get_ident()
         if type(frame) is SalvagedFrame:
             self._lose(frame, offset)
             if not frame.count:
                 return self._execute_tuples(())
-        if frame.more or not frame.columns:
+        if frame.more or frame.runs or not frame.columns:
             tuples = self._tuples(source, frame, offset)
             return self._execute_tuples(tuples, self._acks_itself)
         ids = (as_ids(frame.roots), as_ids(frame.edges)) if frame.roots else (None, None)
@@ -120,6 +123,16 @@ class BoltTask:
             if self._execute_batch is not None
             else self._execute_one_by_one(batch)
         )
+
+    def receive_marks(self, frame: TupleFrame, offset: int) -> Steps:
+        """Receive the watermarks of a frame, when its tuples are executed."""
+        if self.marks is None:
+            return
+        self.marks.arrived(frame, offset)
+        self.marks.apply(self.first_unfinished())
+        if self.marks.bolt is not None and self.marks.bolt.watermark_is_due:
+            self.collector.owner = get_ident()
+            yield from self._execute_tuples([Tuple((0.0,), _TICK)], acks=True)
 
     def _tuples(self, source: Source, frame: TupleFrame, _offset: int) -> Iterable[Tuple]:
         return tuples_of(source, frame)
@@ -336,6 +349,13 @@ class BoltTask:
                 )
             fields = self.topology.component(frame.component).streams[frame.stream].fields
             source = self._sources[key] = Source(frame.component, frame.stream, frame.task, fields)
+        if frame.runs:
+            ids = self.topology.task_ids(frame.component)
+            if strange := [task for task, _ in frame.runs if task not in ids]:
+                raise FrameError(
+                    f"a frame has tuples of the tasks {strange}, which are not of "
+                    f"{frame.component!r}"
+                )
         if len(frame.columns) != len(source.fields):
             raise FrameError(
                 f"a frame has {len(frame.columns)} columns, but the stream {frame.stream!r} of "
@@ -346,13 +366,23 @@ class BoltTask:
 
 
 def tuples_of(source: Source, frame: TupleFrame) -> Iterator[Tuple]:
-    """Yield a frame's tuples if it cannot be a batch: some are multi-anchored, or there are no
-    fields."""
+    """Yield a frame's tuples if it cannot be a batch: some are multi-anchored, they are from several
+    tasks, or there are no fields."""
     roots: Any = unpack_ids(frame.roots) if frame.roots else repeat(0)
     edges: Any = unpack_ids(frame.edges) if frame.edges else repeat(0)
     rows: Any = zip(*frame.columns, strict=True) if frame.columns else repeat((), frame.count)
+    sources = sources_of(source, frame.runs) if frame.runs else repeat(source)
     more = frame.more
     return (
-        Tuple(values, source, root, edge, more.get(position))
-        for position, (values, root, edge) in enumerate(zip(rows, roots, edges, strict=False))
+        Tuple(values, its, root, edge, more.get(position))
+        for position, (values, root, edge, its) in enumerate(
+            zip(rows, roots, edges, sources, strict=False)
+        )
     )
+
+
+def sources_of(source: Source, runs: Iterable[tuple[int, int]]) -> Iterator[Source]:
+    """Yield the source of each tuple of a frame with tuples from several tasks."""
+    for task, count in runs:
+        its = Source(source.component, source.stream, task, source.fields)
+        yield from repeat(its, count)

@@ -23,9 +23,12 @@ from kstorm.core.frame_limits import MOST_VALUES, within
 from kstorm.core.origins import OriginRun
 from kstorm.core.salvage import UNREADABLE, read_by_value
 from kstorm.errors import FrameError
+from kstorm.topology.event_time import MOST, NEVER, Mark
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The newest format, which the structs below define."""
+FIRST: Final = 1
+"""The format before. It has no `runs`. Its readers skip fields at the end that they do not know."""
 MAX_ID: Final = (1 << 64) - 1
 
 
@@ -53,6 +56,13 @@ class TupleFrame(Struct, array_like=True):
     """Milliseconds from the start of the work on it until it was sent."""
     parents: dict[int, list[int]] = {}
     """Position → edges of the tuples that it is anchored to, for traced trees."""
+    # The fields below are new in format 2.
+    runs: list[tuple[int, int]] = []
+    """Emitting tasks, each with the number of its tuples, in order. Empty if all are of `task`.
+    Not in format 1."""
+    marks: dict[int, Mark] = {}
+    """Emitting task → its watermark behind the tuples of this frame. A frame may have only these.
+    Readers of format 1 skip them."""
 
 
 class SalvagedFrame(TupleFrame, array_like=True):
@@ -121,11 +131,11 @@ _skip = msgspec.msgpack.Decoder(msgspec.Raw).decode
 _decode_head = msgspec.msgpack.Decoder(_Head).decode
 
 Writer = Callable[[Frame], bytes]
-WRITERS: Final[dict[int, Writer]] = {VERSION: _encoder.encode}
+WRITERS: Final[dict[int, Writer]] = {FIRST: _encoder.encode, VERSION: _encoder.encode}
 """By format, the encoder for a frame whose `version` is that format."""
 
 READERS: Final[dict[type, dict[int, Callable[[bytes], Any]]]] = {
-    kind: {VERSION: msgspec.msgpack.Decoder(kind).decode}
+    kind: dict.fromkeys((FIRST, VERSION), msgspec.msgpack.Decoder(kind).decode)
     for kind in (TupleFrame, AckFrame, CompletionFrame)
 }
 """The decoder for each kind and format. It returns a struct of the newest format that keeps its
@@ -252,7 +262,7 @@ def _salvaged(data: bytes) -> SalvagedFrame | None:
     except (*UNREADABLE, FrameError):
         return None
     shell, bad = found.shell, found.bad
-    if shell.version != VERSION:
+    if shell.version not in READERS[TupleFrame] or shell.runs:
         return None  # the layout of other formats is unknown
     _check_tuples(cast("TupleFrame", shell))
     kept = [position for position in range(shell.count) if position not in bad]
@@ -293,6 +303,10 @@ def _check_tuples(frame: TupleFrame) -> None:
             )
     if len(frame.roots) != len(frame.edges):
         raise FrameError("a frame has roots without edges, or edges without roots")
+    if frame.runs:
+        _check_runs(frame)
+    if any(not NEVER <= mark.at < MOST for mark in frame.marks.values()):
+        raise FrameError("a frame has a watermark that cannot be a time")
     for number, column in enumerate(frame.columns):
         if len(column) != count:
             raise FrameError(f"column {number} has {len(column)} values for {count} tuples")
@@ -304,6 +318,13 @@ def _check_tuples(frame: TupleFrame) -> None:
                 f"a frame of {count} tuples has anchors for tuple {position}: there is no such "
                 "tuple, or they are not 64-bit ids"
             )
+
+
+def _check_runs(frame: TupleFrame) -> None:
+    if frame.version == FIRST or any(count < 1 for _, count in frame.runs):
+        raise FrameError(f"a frame of format {frame.version} has the runs {frame.runs[:5]}")
+    if sum(count for _, count in frame.runs) != frame.count:
+        raise FrameError(f"the runs of a frame do not add up to its {frame.count} tuples")
 
 
 # Tuples without fields take no bytes, so only the count bounds what a bad frame can allocate.

@@ -16,7 +16,7 @@ from kstorm.kafka.hosts import BrokerHosts, StaticHosts
 from kstorm.kafka.message_limits import MOST_MESSAGE_BYTES
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import MultiScheme, RawMultiScheme, check_multi_scheme
-from kstorm.topology import DEFAULT_STREAM
+from kstorm.topology import DEFAULT_STREAM, Tuple
 
 SPOUTS_OWN_PROPERTIES: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
@@ -216,6 +216,16 @@ class SpoutConfig(KafkaConfig):
     state_update_interval_ms: int = field(default=2000, kw_only=True)
     """Milliseconds between two writes of changed offsets. A crash repeats at least this much."""
 
+    event_time: str | Callable[[Tuple], Any] | None = field(default=None, kw_only=True)
+    """Where the event time of a message is found, in Unix milliseconds: a field of its tuples, or a
+    function of a tuple. The spout then computes the watermark of each partition, for all windowed
+    bolts behind it. None: it uses the time of the windowed bolts that subscribe to the spout
+    itself."""
+
+    event_time_idle_ms: int | None = field(default=None, kw_only=True)
+    """Milliseconds after which a partition that was read to its end no longer holds the watermark
+    back. Its next messages may be late. None: every partition is waited for."""
+
     output_stream_id: str = field(default=DEFAULT_STREAM, kw_only=True)
     failed_message_retry_manager: "str | Callable[[SpoutConfig], FailedMessageRetryManager]" = (
         field(default="kstorm.kafka.retry:ExponentialBackoffRetryManager", kw_only=True)
@@ -275,6 +285,15 @@ class SpoutConfig(KafkaConfig):
                 f"retry_delay_multiplier is {self.retry_delay_multiplier!r}: it must be at least 1"
             )
         _check_at_least("retry_limit", self.retry_limit, -1)
+        if self.event_time_idle_ms is not None:
+            _check_at_least("event_time_idle_ms", self.event_time_idle_ms, 1)
+        if not (
+            self.event_time is None or isinstance(self.event_time, str) or callable(self.event_time)
+        ):
+            raise ConfigError(
+                f"event_time is {self.event_time!r}: it must be the name of a field, or a function "
+                "that returns the time of a tuple"
+            )
 
     @property
     def zk_path(self) -> str:

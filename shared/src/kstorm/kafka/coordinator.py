@@ -13,12 +13,11 @@ be read twice. `ZkCoordinator` and `StaticCoordinator` differ in when they look 
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.kafka.completed_ranges import Run
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
 from kstorm.kafka.finished_ranges import FinishedRange, moved_range
 from kstorm.kafka.offset_committer import OffsetCommitter, default_outcome, skipped_range
@@ -28,6 +27,7 @@ from kstorm.kafka.partition_assignment import (
     calculate_partitions_of_topics_for_task,
 )
 from kstorm.kafka.partition_manager import PartitionManager
+from kstorm.kafka.partition_times import PartitionTimes
 from kstorm.kafka.ports import (
     Broker,
     OffsetStore,
@@ -37,6 +37,7 @@ from kstorm.kafka.ports import (
     SourceReader,
 )
 from kstorm.topology import SpoutOutputCollector, TopologyContext
+from kstorm.topology.event_time import Latest
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,10 @@ class PartitionCoordinator(ABC):
         offsets: OffsetStore,
         topology: TopologyRef,
         storing: OffsetCommitter,
+        latest: Latest | None = None,
     ) -> None:
+        """`latest` computes the event time of tuples, if it is used."""
+        self._latest = latest
         self.managers: list[PartitionManager] = []
         """The managers that may emit, as of the last tick."""
         self._config = config
@@ -141,6 +145,16 @@ class PartitionCoordinator(ABC):
     def all_managers(self) -> Iterator[PartitionManager]:
         """Iterate over all managers, including those that may not emit at the moment."""
         return (slot.manager for slot in self._slots.values() if slot.manager is not None)
+
+    def assigned(self) -> list[tuple[Partition, PartitionManager | None]] | None:
+        """Return this task's partitions with their managers. A manager is None until its partition
+        is started.
+
+        None while the partitions are unknown.
+        """
+        if not self._known:
+            return None
+        return [(place, slot.manager) for place, slot in self._slots.items()]
 
     def unread(self, now: float) -> str:
         """Return why Kafka could not be read during the last minute, or ""."""
@@ -242,7 +256,7 @@ class PartitionCoordinator(ABC):
             return
         if slot.begin is None:
             log.info("%s continues at offset %d", _name(partition), offset)
-        self._read(slot, offset, stored.done)
+        self._read(slot, offset, stored)
 
     def _resumable(self, stored: StoredOffset | None) -> StoredOffset | None:
         """Return the stored offset, or None if it is another deployment's and must be ignored.
@@ -341,8 +355,8 @@ class PartitionCoordinator(ABC):
             else moved_range(manager.outcomes.start, offset, why),
         )
 
-    def _read(self, slot: _AssignedPartition, offset: int, done: Sequence[Run]) -> None:
-        """Start reading at a stored offset, without emitting the `done` offsets again.
+    def _read(self, slot: _AssignedPartition, offset: int, found: StoredOffset) -> None:
+        """Start reading at a stored offset, without emitting its `done` offsets again.
 
         With exactly-once processing, `offset` is the committed position, and the stored offset
         follows it.
@@ -356,10 +370,11 @@ class PartitionCoordinator(ABC):
             self._collector,
             offset=offset,
             stored=stored,
-            done=done,
+            done=found.done,
             epoch=self._epochs,
             rest=self._rest,
             unix_ms=self._storing.now(),
+            times=self._latest and PartitionTimes(self._latest, found.reached),
         )
         self._assign(slot.manager, offset)
 

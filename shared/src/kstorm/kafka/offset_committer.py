@@ -29,6 +29,7 @@ from kstorm.kafka.ports import (
     SourceReader,
 )
 from kstorm.topology import Topology, TopologyContext
+from kstorm.topology.event_time import NEVER
 
 log = logging.getLogger(__name__)
 
@@ -147,14 +148,26 @@ class OffsetCommitter:
         if done is None:
             done = manager.done_above(offset) if self._keeps_above else manager.left_above(offset)
         manager.stored_above = done
-        self.save(manager.partition, offset, done)
+        reached = NEVER if manager.times is None else manager.times.before(offset)
+        self.save(manager.partition, offset, done, reached)
 
-    def save(self, partition: Partition, offset: int, done: Sequence[Run] = ()) -> None:
-        """Pass an offset to the store, with the finished runs above it."""
+    def save(
+        self, partition: Partition, offset: int, done: Sequence[Run] = (), reached: int = NEVER
+    ) -> None:
+        """Pass an offset to the store, with the finished runs above it and the latest event time
+        before it."""
         leader = self.leaders.get(partition, UNKNOWN_BROKER)
         try:
             self._offsets.save(
-                partition, StoredOffset.of(self._topology, partition, offset, leader, done)
+                partition,
+                StoredOffset.of(
+                    self._topology,
+                    partition,
+                    offset,
+                    leader,
+                    done,
+                    None if reached == NEVER else reached,
+                ),
             )
         except FencedError as error:
             log.warning("%s", error)  # the next tick drops the partition

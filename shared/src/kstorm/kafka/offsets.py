@@ -3,12 +3,13 @@
     {"topology":{"id":"kafka-spout-demo-1-1489642910","name":"kafka-spout-demo"},
      "offset":2,"partition":0,"broker":{"host":"kafka-0","port":9092},"topic":"topic-storm"}
 
-`offset` is the first unfinished one, where a spout resumes. Two fields may follow:
+`offset` is the first unfinished one, where a spout resumes. These fields may follow:
 
 - `group` (exactly-once spouts): if that consumer group has a position in Kafka, the position
   counts, and `offset` follows it.
 - `done` (at-least-once spouts): finished runs above `offset`, e.g. `[[5,9],[12,13]]` for 5 to 8 and
   12.
+- `reached` (spouts with event time): the latest event time of the messages before `offset`.
 """
 
 from collections.abc import Sequence
@@ -48,6 +49,8 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
     """The consumer group whose position counts. "": `offset` counts, whatever the position."""
     done: list[Run] = []
     """Finished runs above `offset`, in order."""
+    reached: int | None = None
+    """Latest event time of the messages before `offset`, if the spout computes it."""
 
     @classmethod
     def of(
@@ -57,10 +60,11 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
         offset: int,
         leader: Broker,
         done: Sequence[Run] = (),
+        reached: int | None = None,
     ) -> "StoredOffset":
         """Build the progress of `partition`."""
-        where = BrokerRef(*leader)
-        return cls(topology, offset, partition.partition, where, partition.topic, done=list(done))
+        where, (topic, number) = BrokerRef(*leader), partition
+        return cls(topology, offset, number, where, topic, done=list(done), reached=reached)
 
     def to_json(self) -> bytes:
         """Encode as compact JSON with fields in Storm's order."""

@@ -31,6 +31,7 @@ from kstorm.kafka.emitting import emit_message, explain_unemittable
 from kstorm.kafka.failures import Failures
 from kstorm.kafka.finished_ranges import ACKED, OffsetOutcomes
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
+from kstorm.kafka.partition_times import PartitionTimes
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
@@ -71,7 +72,8 @@ class PartitionManager:
 
     `offset` is the first one to emit. `stored` is the one in the offset store, if any, and `done`
     are the finished runs above it. `rest` is the outcome of finished messages that are not an
-    exception. `unix_ms` is the current time.
+    exception. `unix_ms` is the current time. `times` are the event times of its messages, if they are
+    used.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class PartitionManager:
         epoch: int = 0,
         rest: str = ACKED,
         unix_ms: int = 0,
+        times: PartitionTimes | None = None,
     ) -> None:
         self.partition = partition
         self.epoch = epoch
@@ -99,6 +102,7 @@ class PartitionManager:
         """The finished runs above `committed_to` that were last passed to the store."""
         self.paused = False
         """True if the spout has paused fetching of this partition."""
+        self.times = times
         self.most_to_store: float = _EVERY_OFFSET
         """Upper limit for the stored offset, whatever is finished."""
         self.retries = 0
@@ -184,6 +188,7 @@ class PartitionManager:
         entries. Returns the number of messages.
         """
         waiting, pending, taken = self.waiting, self._pending, 0
+        already = len(rows)
         partition, epoch, most = self.partition, self.epoch, self._max_uncommitted
         self.not_yet = None
         while waiting and taken < limit and len(ids) < room:
@@ -202,6 +207,8 @@ class PartitionManager:
                 self.outcomes.gap(self.next_offset, offset)
             self.next_offset = offset + 1
             if offset < self._above.end and self._above.has(offset):
+                if self.times is not None:
+                    self.times.emitted_before(self.next_offset, message, self._deserialize)
                 continue
             unfinished = _Pending(message, now, 1, 0)
             try:
@@ -218,6 +225,8 @@ class PartitionManager:
                 id = KafkaMessageId(partition, offset, epoch, 1)
                 rows += tuples
                 ids += (id,) if len(tuples) == 1 else repeat(id, len(tuples))
+        if self.times is not None and len(rows) > already:
+            self.times.emitted_rows(self.next_offset, rows[already:])
         self._step_over()
         return taken
 

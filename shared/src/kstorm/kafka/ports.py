@@ -196,6 +196,8 @@ class PositionReader(Protocol):
     def position(self, partition: Partition) -> int | None:
         """Return the committed offset, or -1 without one, None while it is being looked up.
 
+        It is a `Position` if the latest event time before it was committed too.
+
         After it was returned, the next call looks it up again. Waits for open transactions.
         """
         ...

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from kstorm.errors import ConfigError, FencedError, KstormError
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.ports import UNKNOWN_BROKER, OffsetStore, Ownership, Partition, PositionReader
+from kstorm.topology.positioned import Position
 
 NO_POSITION = -1
 
@@ -88,9 +89,13 @@ class PositionedOffsets:
         stored, found = self._store.load(partition), self._found.get(partition, NO_POSITION)
         if found == NO_POSITION:
             return None if stored is None else replace(stored, group="")
+        offset, reached = int(found), found.reached if isinstance(found, Position) else None
         if stored is None:
-            return StoredOffset.of(self._topology, partition, found, UNKNOWN_BROKER)
-        return replace(stored, offset=found, group="")
+            return StoredOffset.of(
+                self._topology, partition, offset, UNKNOWN_BROKER, reached=reached
+            )
+        reached = stored.reached if reached is None else reached
+        return replace(stored, offset=offset, group="", reached=reached)
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
         """Store an offset, which `load` returns from now on. New start offsets are saved first."""

@@ -32,6 +32,7 @@ from kstorm.kafka.positioned_offsets import PositionedOffsets
 from kstorm.kafka.replays import REPLAYED, SpoutReplays
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.scheme import Values, close_scheme, open_scheme
+from kstorm.kafka.watermark import spout_watermark
 from kstorm.topology import (
     Config,
     OutputFieldsDeclarer,
@@ -42,6 +43,8 @@ from kstorm.topology import (
     Traced,
 )
 from kstorm.topology.context import CLOCK
+from kstorm.topology.event_time import NEVER, UNKNOWN, EventTime, Mark, Timed
+from kstorm.topology.positioned import Position
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +57,7 @@ _LEAST_FLUSH_SECS: Final = 1.0
 """Minimum share of `_FLUSH_SECS` for ZooKeeper, however long Kafka took."""
 
 
-class KafkaSpout(Positioned, Traced, Spout):
+class KafkaSpout(Timed, Positioned, Traced, Spout):
     """A spout that reads a Kafka topic. Each tuple's message id is a `KafkaMessageId`."""
 
     handles_unsendable = True
@@ -108,6 +111,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._storing = OffsetCommitter(
             self._offsets, self._source, writer, self.spout_config, context, topology
         )
+        self._watermark = spout_watermark(self.spout_config, context, self._offsets, self._source)
         coordinator = (
             StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
         )
@@ -119,6 +123,7 @@ class KafkaSpout(Positioned, Traced, Spout):
             self._offsets,
             topology,
             self._storing,
+            None if self._watermark is None else self._watermark.latest,
         )
         guarantee = self.spout_config.processing_guarantee
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
@@ -206,6 +211,23 @@ class KafkaSpout(Positioned, Traced, Spout):
             runs[-1][3].append(id.offset)
         return runs
 
+    def event_time(self) -> EventTime | None:
+        found = self.spout_config.event_time
+        return None if found is None else EventTime(found, self.spout_config.event_time_idle_ms)
+
+    def watermark(self) -> Mark:
+        if self._watermark is None:
+            return UNKNOWN
+        now = self._clock()
+        # While nothing is read, the ends of the partitions are not known.
+        reads = not self._deactivated and self.collector.capacity > 0
+        return self._watermark.mark(
+            self._coordinator.assigned(), now, lambda: reads and not self._coordinator.unread(now)
+        )
+
+    def holders(self) -> Iterable[tuple[str, Mark]]:
+        return () if self._watermark is None else self._watermark.holders()
+
     def positions(self) -> Mapping[tuple[str, int], int]:
         return {(place.topic, place.partition): offset for place, offset in self._read_to.items()}
 
@@ -218,7 +240,9 @@ class KafkaSpout(Positioned, Traced, Spout):
     def _note_positions(self) -> None:
         for manager in self._coordinator.all_managers():
             partition = manager.partition
-            self._read_to[partition] = manager.next_offset
+            latest = None if manager.times is None else manager.times.latest
+            reached = None if latest == NEVER else latest
+            self._read_to[partition] = Position.of(manager.next_offset, reached)
             manager.most_to_store = self._committed_to.get(partition, manager.committed_to or 0)
 
     def refuses_exactly_once(self) -> str:

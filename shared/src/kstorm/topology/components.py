@@ -13,6 +13,7 @@ from kstorm.topology.collectors import BasicOutputCollector, OutputCollector, Sp
 from kstorm.topology.component import Component, Maybe
 from kstorm.topology.config import Config
 from kstorm.topology.context import TopologyContext
+from kstorm.topology.event_time import EventTime
 from kstorm.topology.stateful import Stateful
 from kstorm.topology.tuple import Tuple
 
@@ -51,6 +52,15 @@ class Spout(Component):
     def next_tuple(self) -> Maybe:
         """Emit the next tuple, or return if no message is available. It should not block."""
         raise NotImplementedError(f"{type(self).__name__} does not define next_tuple")
+
+    def event_time(self) -> EventTime | None:
+        """Return where the time of its tuples is found. The spout's tasks then compute the watermark
+        for all windowed bolts behind it.
+
+        With the default None, the spout uses the time of the windowed bolts that subscribe to it,
+        for these bolts only.
+        """
+        return None
 
     def ack(self, message_id: Any) -> Maybe:
         """Called when the tree of the tuple emitted with this id is complete."""

@@ -16,7 +16,7 @@ EXACTLY_ONCE: Final = "exactly_once"
 GUARANTEES: Final = (AT_LEAST_ONCE, EXACTLY_ONCE)
 """The values of `topology_processing_guarantee`."""
 
-FRAME_FORMATS: Final = {1}
+FRAME_FORMATS: Final = {1, 2}
 """The frame formats that this release writes (the keys of `kstorm.core.wire.WRITERS`)."""
 
 
@@ -111,6 +111,10 @@ class Config:
     """The frame format that processes write. Whatever is set here, they read this release's format
     and the previous one. Raise the setting in a separate rollout, once every process has a release
     that reads the new format."""
+
+    topology_watermark_interval_ms: int = 200
+    """Milliseconds between two watermarks of a task, in topologies with event time. Watermarks that
+    do not change are sent every 5 s."""
 
     topology_drain_timeout_secs: float = 20.0
     """Seconds that a stopping or moving spout task waits for its open trees, after it has stopped

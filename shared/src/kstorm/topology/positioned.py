@@ -3,6 +3,19 @@
 from collections.abc import Mapping
 
 
+class Position(int):
+    """A position that also has the latest event time of the messages before it."""
+
+    reached: int | None = None
+
+    @classmethod
+    def of(cls, offset: int, reached: int | None) -> "Position":
+        """Make a position."""
+        found = cls(offset)
+        found.reached = reached
+        return found
+
+
 class Positioned:
     """Mixin for spouts that read a Kafka topic. Exactly-once processing requires it of every spout.
 

@@ -149,11 +149,14 @@ class BoltEngine(SendingEngine[BoltTask]):
 
     def _execute(self, tenure: TaskTenure[BoltTask], record: InputRecord, unit: Unit) -> Steps:
         try:
-            steps = tenure.task.receive(self._frame(TupleFrame, record), record.offset)
+            frame = self._frame(TupleFrame, record)
+            steps = tenure.task.receive(frame, record.offset)
         except FrameError as error:
             self._dead_letter(record, str(error), unit, self.topic, tenure.index)
         else:
             yield from steps
+            if frame.marks:
+                yield from tenure.task.receive_marks(frame, record.offset)
         self.frames_in += 1
         self.leaving.bytes += len(record.value or b"")
         if record.sent:
@@ -203,6 +206,7 @@ class BoltEngine(SendingEngine[BoltTask]):
             self._next_ids,
         )
         self.journal.made(task, task_id)
+        task.follow_time(self.time.plan)
         self._current_work.unit, self._current_work.task = None, task
         context = TopologyContext(topology, component, index, self._resources)
         pending = bolt.prepare(

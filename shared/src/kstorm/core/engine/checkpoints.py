@@ -35,6 +35,7 @@ class Checkpoints(BoltLeaving):
         engine._report_too_large()
         if not engine.stateful:
             self.send(unit, engine.outbox.drain_acks())
+            self.send(unit, engine.time.frames())
 
     def end_poll(self, unit: Unit) -> None:
         if self._engine.stateful:
@@ -45,7 +46,9 @@ class Checkpoints(BoltLeaving):
 
     def is_due(self, now: float) -> bool:
         engine = self._engine
-        late = engine.outbox.has_tuples or (not engine.stateful and engine.outbox.has_acks)
+        late = engine.outbox.has_tuples or (
+            not engine.stateful and (engine.outbox.has_acks or engine.time.is_due)
+        )
         return late or super().is_due(now)
 
     def tick(self, now: float) -> None:
@@ -140,7 +143,7 @@ class Checkpoints(BoltLeaving):
         2. Commit changes and offsets in one transaction. Kafka refuses it if another process has
            taken over the tasks.
         3. Apply the changes to the local copy, which is never ahead of the changelog.
-        4. Send the acks. When they have arrived, the units are done.
+        4. Send the acks, and the watermarks as of the cut. When they have arrived, the units are done.
 
         The bolt's `pre_prepare` runs before 1 and its `pre_commit` between 3 and 4, each as a job
         of its own. `pre_commit` runs even if nothing has changed in the state, because the bolt
@@ -153,6 +156,7 @@ class Checkpoints(BoltLeaving):
         number = next(engine._numbers)
         yield from engine._call_hook("pre_prepare", engine.states, number)
         states = engine.states.copy()  # 1
+        self._store_marks()
         changes = {
             task: changed for task, state in states.items() if (changed := state.take_changes())
         }
@@ -162,6 +166,7 @@ class Checkpoints(BoltLeaving):
             if tenure.alive
         }
         acks, units, self._held = engine.outbox.drain_acks(), self._held, []
+        marks = engine.time.marks()
         waiting = units if engine._poll is None else [*units, engine._poll.unit]
         for unit in waiting:
             unit.add()
@@ -176,10 +181,16 @@ class Checkpoints(BoltLeaving):
             yield from engine._call_hook("pre_commit", states, number)
         arrived = Unit(partial(_all_delivered, waiting))  # 4
         self.send(arrived, acks)
+        self.send(arrived, engine.time.frames_of(marks))
         arrived.close()
         for unit in units:
             unit.close()
         self._storing = False
+
+    def _store_marks(self) -> None:
+        for tenure in self._engine.tenures.values():
+            if tenure.alive and tenure.task.marks is not None:
+                tenure.task.marks.store()
 
     def _age_held(self) -> None:
         engine = self._engine

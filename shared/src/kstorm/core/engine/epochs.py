@@ -122,7 +122,12 @@ class Epochs(Leaving[T]):
         """True if there is anything to write."""
         outbox = self._engine.outbox
         return bool(
-            self._records or self.units or outbox.letters or outbox.records or self.has_news()
+            self._records
+            or self.units
+            or outbox.letters
+            or outbox.records
+            or self.has_news()
+            or self._engine.time.is_due
         )
 
     def _epoch(self) -> Routine:
@@ -143,6 +148,7 @@ class Epochs(Leaving[T]):
         self._cuts += 1
         self._drain()  # 1
         changes, offsets, positions = self.cut()
+        self._drain_marks()
         records, sent, units = self._records, self._sent, self.units
         self._records, self._sent, self.units, self.bytes = [], [], [], 0
         transact = Transact(changes, offsets, EpochRecords(records), positions)
@@ -208,6 +214,12 @@ class Epochs(Leaving[T]):
         letters, outbox.letters = outbox.letters, []
         for letter in letters:
             self._engine._store_letter(letter, unit)
+        unit.close()
+
+    def _drain_marks(self) -> None:
+        """Add the watermarks as of this cut, behind all tuples."""
+        unit, time = Unit(), self._engine.time
+        self.send(unit, time.frames_of(time.marks(), at_once=True))
         unit.close()
 
     def _give_up_too_large(self) -> None:

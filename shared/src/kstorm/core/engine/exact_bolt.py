@@ -142,6 +142,9 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
         owned = [tenure for tenure in self._engine.tenures.values() if tenure.owned]
         changes = {}
         for tenure in owned:
+            if (marks := tenure.task.marks) is not None:
+                marks.apply(tenure.task.first_unfinished())
+                marks.store()
             state = self._engine.states.get(tenure.index)
             changed = [
                 *(state.take_changes() if state is not None else ()),
@@ -149,6 +152,8 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
             ]
             if changed:
                 changes[tenure.index] = changed
+            if marks is not None:
+                marks.apply(_exact(tenure).rows.first_offset(exact=False))
         return (
             changes,
             {tenure.index: tenure.progress.commit(tenure.progress.begun) for tenure in owned},

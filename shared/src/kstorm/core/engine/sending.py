@@ -5,6 +5,7 @@ from typing import Any
 
 from kstorm.core.engine.effects import Effect
 from kstorm.core.engine.engine import Engine, Routine
+from kstorm.core.engine.event_time import ProcessTime
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.leaving import Leaving
 from kstorm.core.engine.tenure import T, TaskTenure
@@ -21,6 +22,8 @@ class SendingEngine(Engine[T]):
     def __init__(self, topology: Topology, component: str, journal: Journal, **more: Any) -> None:
         super().__init__(topology, component, journal, **more)
         self.outbox = Outbox(topology)
+        self.time = ProcessTime(self)
+        """The watermarks of the tasks."""
 
     def sends_as(self, instance: str) -> None:
         self.outbox.by = instance

@@ -40,6 +40,9 @@ class SpoutLeaving(Leaving[SpoutTask]):
         """Return True if no spout may emit now."""
         return False
 
+    def tick(self) -> None:
+        """Start what is due by the clock."""
+
 
 class SpoutSends(SpoutLeaving):
     """The policy of a spout process with at-least-once processing."""
@@ -50,9 +53,16 @@ class SpoutSends(SpoutLeaving):
         self.send(unit, engine.outbox.drain_tuples())
         engine._report_too_large()
         self.send(unit, engine.outbox.drain_acks())
+        self.send(unit, engine.time.frames())
         letters, engine.outbox.letters = engine.outbox.letters, []
         for letter in letters:
             engine._store_letter(letter, unit)
+        unit.close()
+
+    def tick(self) -> None:
+        """Send watermarks that are due, also while nothing is emitted."""
+        unit = Unit()
+        self.send(unit, self._engine.time.frames())
         unit.close()
 
     def let_go(self, tenure: TaskTenure[SpoutTask]) -> Routine:
@@ -149,6 +159,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             self._ticking = True
             unit = Unit()
             self._enqueue(self._tick_steps, lambda: self._end_ticks(unit))
+        self.leaving.tick()
         self._look_for_stalls()
         return self._turn()
 
@@ -271,6 +282,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             self._next_ids,
         )
         self.journal.made(task, task_id)
+        task.tell_time(self.time.plan)
         context = TopologyContext(topology, component, index, self._resources)
         pending = spout.open(self.config, context, task.collector)
         if pending is not None:

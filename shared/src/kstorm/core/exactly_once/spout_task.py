@@ -19,6 +19,8 @@ class ExactSpoutTask(SpoutTask):
     A tree that exceeds the message timeout is counted, and its timeout restarts.
     """
 
+    repeats = False
+
     def refused(self, error: UnsendableError, values: Sequence[Any], message_id: Any) -> None:
         """Write a tuple that cannot be sent to the dead letters, because it is not replayed.
 

@@ -207,6 +207,9 @@ class ExactBoltTask(BoltTask):
             partial(_add, self.outbox, records.at(0) if len(records) == 1 else records)
         )
 
+    def first_unfinished(self) -> int | None:
+        return self.rows.first_offset(exact=self._acks_itself)
+
     # Unfinished tuples.
 
     def retry_is_due(self, now: float) -> bool:
@@ -279,7 +282,7 @@ class ExactBoltTask(BoltTask):
 def _located(source: Source, frame: TupleFrame, offset: int) -> Iterator[LocatedTuple]:
     for row, tuple in enumerate(tuples_of(source, frame)):
         yield LocatedTuple(
-            tuple.values, source, tuple.root, tuple.edge, tuple.more, offset=offset, row=row
+            tuple.values, tuple.source, tuple.root, tuple.edge, tuple.more, offset=offset, row=row
         )
 
 

@@ -129,6 +129,19 @@ class UnfinishedTuples:
         """True if there may be anything to write."""
         return bool(self._tuples or self._batches or self._open or self._waiting or self._written)
 
+    def first_offset(self, exact: bool) -> int | None:
+        """Return the offset of the first frame with an unfinished tuple, or None.
+
+        If not `exact`, it also includes the tuples of finished executions since the last cut, which
+        takes no search.
+        """
+        waiting = [tuple.offset for _, _, tuple in self._waiting]
+        if not exact:
+            waiting += [tuple.offset for tuple in self._open]
+            waiting += [batch.offset for batch in self._batches]
+            waiting += [tuple.offset for tuple in self._tuples[:1]]
+        return min(waiting, default=None)
+
     def changes(self) -> Sequence[Pair]:
         """Return the difference from what was last written, and mark it as written."""
         if not self.changed:

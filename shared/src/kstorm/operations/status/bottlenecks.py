@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kstorm.operations.formatting import counted, duration, utc_clock
+from kstorm.operations.status.event_time import event_time_causes
 from kstorm.operations.status.evidence import (
     MOST_TOLD,
     advice_for,
@@ -49,7 +50,8 @@ class Bottleneck(Struct, frozen=True):
     kind: str
     """One of `scaled to 0`, `kafka away`, `not there`, `deactivated`, `reads nothing`, `open
     transaction`, `processes missing`, `cannot work`, `busy`, `behind`, `hot task`, `producer
-    queue`, `transactions`, `too much in flight`, `pending limit`, `failing message`.
+    queue`, `transactions`, `too much in flight`, `pending limit`, `failing message`, `late tuples`,
+    `event time`.
     """
     said: str
     evidence: Sequence[str] = ()
@@ -153,6 +155,7 @@ def _bottlenecks_of_component(component: ComponentChange) -> Iterator[Bottleneck
     yield from _hot(component)
     yield from _waiting(component)
     yield from _failing(component)
+    yield from (Bottleneck(component.name, *cause) for cause in event_time_causes(component))
 
 
 def _scaled_to_0(component: ComponentChange) -> Bottleneck:

@@ -31,6 +31,7 @@ from kstorm.runtime.kafka.epoch_records import (
     produce_pairs,
     produce_unreported,
 )
+from kstorm.runtime.kafka.position_notes import noted
 from kstorm.runtime.kafka.refusals import (
     AbortedError,
     RecordsRefusedError,
@@ -145,7 +146,7 @@ class CheckpointWriter:
             for key, value in some
         ]
         places = [TopicPartition(self._input_topic, *place) for place in effect.offsets.items()]
-        places += [TopicPartition(*place, offset) for place, offset in effect.positions.items()]
+        places += [noted(place, offset) for place, offset in effect.positions.items()]
         if not pairs and not places and not effect.records:
             return {}
         async with self._lock:

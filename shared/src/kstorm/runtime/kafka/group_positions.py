@@ -11,6 +11,7 @@ from kstorm.errors import BrokerError, KstormError
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.errors import NOT_ALLOWED, raise_first_error
+from kstorm.runtime.kafka.position_notes import with_note
 
 _ANSWER_SECS: Final = 20.0
 _CALL_SECS: Final = 5.0
@@ -81,4 +82,4 @@ class GroupPositions:
                 if over or self._closing.wait(_PAUSE_SECS):
                     raise
             else:
-                return found[0].offset
+                return with_note(found[0].offset, found[0].metadata)
