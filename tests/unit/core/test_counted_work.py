@@ -50,7 +50,7 @@ def counting_calls() -> Iterator[Callable[[], int]]:
 
 @pytest.mark.parametrize(
     ("batches", "tasks", "most"),
-    [(True, 1, 110), (False, 1, 400), (False, 12, 500), (False, 64, 1300)],
+    [(True, 1, 110), (False, 1, 340), (False, 12, 440), (False, 64, 1230)],
 )
 def test_calls_a_sentence(batches: bool, tasks: int, most: int) -> None:
     """Through spout, split, count, sink, acker and back: 21 tuples. Bolts that take no batches pay
