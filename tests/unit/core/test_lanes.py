@@ -27,7 +27,7 @@ def test_ways_mixed(seed: int) -> None:
         parents = {
             at: [7 * number + at] for at in range(count) if tracked and random.random() < 0.3
         }
-        packed = [pack_ids(list(column)) for column in zip(*ids, strict=True)]
+        roots, edges = (pack_ids(list(column)) for column in zip(*ids, strict=True))
         match way:
             case "one by one":
                 for at, n in enumerate(numbers):
@@ -37,13 +37,15 @@ def test_ways_mixed(seed: int) -> None:
                     lane.roots.append(n + 1000)
                     lane.edges.append(n + 2000)
             case "batch":
-                lane.put([numbers], count, *map(as_ids, packed), parents)
+                lane.put([numbers], count, as_ids(roots), as_ids(edges), parents)
             case _:
                 lane.frame_rows += [(n,) for n in numbers]
                 lane.frame_at += range(count)
                 if random.random() < 0.3 and lane.has_tuples:
                     _take(lane, taken)
-                lane.gather_frame(*(packed if tracked else (b"", b"")), parents)
+                if not tracked:
+                    roots = edges = b""
+                lane.gather_frame(roots, edges, parents)
         put += [
             (n, *pair, parents.get(at, []))
             for at, (n, pair) in enumerate(zip(numbers, ids, strict=True))
