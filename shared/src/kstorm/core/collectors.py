@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from kstorm.core.columns import Positions, as_positions, fold_positions
+from kstorm.core.columns import Ids, Positions, as_positions, fold_positions
 from kstorm.core.emission import Emission
 from kstorm.core.emitter import Emitter, check_columns
 from kstorm.core.failure_notes import Note, note_of
 from kstorm.core.ids import NextId, NextIds
+from kstorm.core.lanes import NO_PARENTS, Lane
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import StreamRoutes
 from kstorm.core.threads import current_thread, get_ident
@@ -281,28 +282,39 @@ class BoltCollector(Emitter):
 
     def finish_frame(self, batch: TupleBatch, failed: list[int]) -> None:
         """Draw the ids of the frame's emits, and ack its tuples except those at `failed`."""
-        count = len(batch)
-        val = None if batch.roots is None else batch.edges.copy()
-        for lane in self._lanes:
-            if not lane.frame_rows:
-                continue
-            columns, positions = lane.take_frame()
-            if val is None:
-                lane.put(columns, len(positions), None, None)
-                continue
-            at, edges = as_positions(positions), self._next_ids(len(positions))
-            parents = (
-                {} if self._trace is None else self._trace.parents(batch.roots[at], batch.edges[at])
-            )
-            lane.put(columns, len(positions), batch.roots[at], edges, parents)
-            val ^= fold_positions(at, edges, count)
-        self.acked += count - len(failed)
-        if val is None:
+        count, roots = len(batch), batch.roots
+        lanes = [lane for lane in self._lanes if lane.frame_at]
+        if roots is None:
+            for lane in lanes:
+                lane.gather_frame(b"", b"")
+            self.acked += count - len(failed)
             return
-        roots = batch.roots
+        val = batch.edges.copy()
+        if lanes:
+            positions = [position for lane in lanes for position in lane.frame_at]
+            at, edges = as_positions(positions), self._next_ids(len(positions))
+            val ^= fold_positions(at, edges, count)
+            self._gather(lanes, roots[at], edges, batch.edges[at])
+        self.acked += count - len(failed)
         if failed:
             roots, val = np.delete(roots, failed), np.delete(val, failed)
         self._outbox.ack_columns(roots, val)
+
+    def _gather(self, lanes: Sequence[Lane], roots: Ids, edges: Ids, anchors: Ids) -> None:
+        """Share the ids of a frame's emits among its lanes."""
+        packed_roots, packed_edges = roots.tobytes(), edges.tobytes()
+        begin = 0
+        for lane in lanes:
+            end = begin + len(lane.frame_at)
+            parents = (
+                NO_PARENTS
+                if self._trace is None
+                else self._trace.parents(roots[begin:end], anchors[begin:end])
+            )
+            lane.gather_frame(
+                packed_roots[8 * begin : 8 * end], packed_edges[8 * begin : 8 * end], parents
+            )
+            begin = end
 
 
 class BasicCollector:

@@ -12,7 +12,8 @@ from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
-from kstorm.core.routing import Chooser, StreamRoutes
+from kstorm.core.routing import PlainRoute, StreamRoutes
+from kstorm.core.sendable import encode_into, scratch
 from kstorm.core.threads import get_ident
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Tuple
@@ -21,7 +22,7 @@ Observer = Callable[[str, Iterable[Sequence[Any]]], None]
 """Receives every emit: the stream and the values of each tuple."""
 
 
-_NOT_PLAIN: Final[tuple[int, Chooser]] = -1, lambda values: ()
+_NOT_PLAIN: Final[PlainRoute] = -1, 0, -1, {}, lambda values: ()
 
 
 class Emitter:
@@ -38,9 +39,7 @@ class Emitter:
         self._component, self._routes, self._outbox = component, table, outbox
         self._next_id, self._next_ids = next_id, next_ids
         self._plain = {
-            stream: (route.fields, route.choose)
-            for stream, route in table.items()
-            if not route.is_direct
+            stream: route.plain() for stream, route in table.items() if not route.is_direct
         }
         self._trace = outbox.trace
         self.observe: Observer | None = None
@@ -90,14 +89,21 @@ class Emitter:
             return self.from_elsewhere(values, anchors, stream, task)
         checked = lanes is not None
         if lanes is None:
-            # As in `choose`, but without another call: most tuples come this way.
-            plain = self._plain
-            fields, choose = plain[stream] if stream in plain else _NOT_PLAIN  # noqa: SIM401 - faster
-            if len(values) == fields and task is None:  # noqa: SIM108 - readable
-                lanes = choose(values)
-            else:
-                lanes = self.choose(values, stream, task)
-        values = tuple(values)
+            # As in `choose`, but without further calls: most tuples come this way.
+            plain, fits = self._plain, False
+            fields, short, key, known, choose = plain[stream] if stream in plain else _NOT_PLAIN  # noqa: SIM401 - faster
+            if len(values) == fields and task is None:
+                try:
+                    encode_into(values, scratch)
+                    fits = len(scratch) <= short
+                    if key >= 0 and fits:
+                        lanes = known[values[key]]
+                except Exception:  # noqa: BLE001, S110 - a new key, or values that `choose` refuses
+                    pass
+            if lanes is None:
+                lanes = choose(values) if fits else self.choose(values, stream, task)
+        if type(values) is not tuple:
+            values = tuple(values)
         self.emitted += 1
         if self.observe is not None:
             self.observe(stream, (values,))

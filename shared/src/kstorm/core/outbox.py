@@ -85,6 +85,7 @@ class Outbox:
         self.beginnings: set[int] = set()
         """Spout tasks that start a new run."""
         self._ack_columns: list[tuple[Ids, Ids]] = []
+        self._folded_acks: list[tuple[Ids, Ids]] = []
         self._begun: list[NewTrees] = []
         self._places = OriginNumbers()
         self._notes: dict[int, Note] = {}
@@ -155,22 +156,30 @@ class Outbox:
 
     def ack_columns(self, roots: Ids, vals: Ids) -> None:
         """Add XOR values for many roots."""
-        self._ack_columns.append(fold_runs(roots, vals))
+        self._ack_columns.append((roots, vals))
+        if len(self._ack_columns) >= _UNFOLDED:
+            self._fold_acks()
+
+    def _fold_acks(self) -> None:
+        """Fold equal roots that are adjacent. The acks of a frame are too few to do so each time."""
+        columns, self._ack_columns = self._ack_columns, []
+        if columns:
+            self._folded_acks.append(fold_runs(*map(np.concatenate, zip(*columns, strict=True))))
 
     @property
     def has_tuples(self) -> bool:
-        return any(lane.rows or lane.batches for lane in self._lanes)
+        return any(lane.has_tuples for lane in self._lanes)
 
     @property
     def has_acks(self) -> bool:
-        news = self.acks or self._ack_columns or self.fails or self.resets
+        news = self.acks or self._ack_columns or self._folded_acks or self.fails or self.resets
         return bool(news or self.inits or self._begun or self.beginnings)
 
     def drain_tuples(self) -> list[OutgoingRecord]:
         """Return the tuple frames collected since the last call."""
         sends: list[OutgoingRecord] = []
         for lane in self._lanes:
-            if lane.rows or lane.batches:
+            if lane.has_tuples:
                 sends.extend(self._frames(lane))
         return sends
 
@@ -180,14 +189,8 @@ class Outbox:
         There is one per acker task, and one more per spout task with inits.
         """
         if not self.ackers:
-            self.acks, self.fails, self.resets, self.beginnings, self._ack_columns = (
-                {},
-                set(),
-                set(),
-                set(),
-                [],
-            )
-            self._notes = {}
+            self.acks, self._ack_columns, self._folded_acks = {}, [], []
+            self.fails, self.resets, self.beginnings, self._notes = set(), set(), set(), {}
             return []
         return [*self._beginning_frames(), *self._init_frames(), *self._ack_frames()]
 
@@ -222,22 +225,18 @@ class Outbox:
         self._places.make_room()
 
     def _ack_frames(self) -> Iterator[OutgoingRecord]:
-        if not (self.acks or self._ack_columns or self.fails or self.resets):
+        if not (self.acks or self._ack_columns or self._folded_acks or self.fails or self.resets):
             return
-        news = [*self._ack_columns, from_pairs(self.acks)]
+        self._fold_acks()
+        news = [*self._folded_acks, from_pairs(self.acks)]
         roots, vals = fold(
             np.concatenate([roots for roots, _ in news]), np.concatenate([vals for _, vals in news])
         )
         shares = self._shares(roots, vals)
         failed, reset = _by_acker(self.fails, self.ackers), _by_acker(self.resets, self.ackers)
         notes = _notes_by_acker(self._notes, self.ackers)
-        self.acks, self.fails, self.resets, self._ack_columns, self._notes = (
-            {},
-            set(),
-            set(),
-            [],
-            {},
-        )
+        self.acks, self._folded_acks = {}, []
+        self.fails, self.resets, self._notes = set(), set(), {}
         for acker, (packed_roots, packed_vals) in enumerate(shares):
             for part in _parts(max(len(packed_roots), len(failed[acker]), len(reset[acker]))):
                 yield self._to_acker(
@@ -404,6 +403,8 @@ def _parts(length: int) -> Iterator[slice]:
     return (slice(at, at + 8 * _MAX_ROWS) for at in range(0, length, 8 * _MAX_ROWS))
 
 
+_UNFOLDED = 256
+"""Frames whose acks are folded together."""
 _MAX_ROWS = 20_000  # roots in one record: 320 kB
 _MOST_HEADER = 4096
 """Most bytes of a frame with one tuple besides its values. Topics leave more room than that."""

@@ -289,7 +289,7 @@ class KafkaPorts:
     open_shared_writer: Callable[[], RecordWriter]
     """Returns the writer that all tasks of the process share."""
     open_writer: Callable[[Mapping[str, Any]], RecordWriter]
-    """Opens a separate writer with these producer properties."""
+    """Opens a writer with these producer properties. Without any, its producer may be shared."""
     topology_id: str | None = None
     """Id of this deployment of the topology, like Storm's `wordcount-1-1489642910`. It stays the
     same when a process restarts. None: the runtime has none, and the topology's name is used."""

@@ -1,6 +1,7 @@
 """Tuples of one frame as columns instead of objects, for bolts that define `execute_batch`."""
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 from kstorm.topology.tuple import Source, Tuple
@@ -41,6 +42,6 @@ class TupleBatch:
     def tuples(self) -> Iterator[Tuple]:
         """Yield the tuples as objects, to be acked singly: for a bolt that splits the batch."""
         if self.roots is None:
-            return (Tuple(values, self.source) for values in self.rows())
-        ids = zip(self.rows(), self.roots.tolist(), self.edges.tolist(), strict=True)
-        return (Tuple(values, self.source, root, edge) for values, root, edge in ids)
+            return map(Tuple, self.rows(), repeat(self.source))
+        ids = self.roots.tolist(), self.edges.tolist()
+        return map(Tuple, self.rows(), repeat(self.source), *ids)

@@ -6,7 +6,7 @@ it polls nothing more.
 
 from kstorm.core.engine.units import Unit
 
-HIGH_RECORDS, LOW_RECORDS = 400, 100
+HIGH_RECORDS, LOW_RECORDS = 4000, 1000
 HIGH_BYTES, LOW_BYTES = 48 << 20, 12 << 20
 
 

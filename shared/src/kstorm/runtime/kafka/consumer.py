@@ -45,7 +45,11 @@ from kstorm.runtime.kafka.undecodable import UndecodableBatchProbe, UndecodableR
 # Wait this long for the work in hand to shrink before pausing, because pausing discards prefetched
 # records.
 _PATIENCE_SECONDS = 0.5
-_POLL_RECORDS = 100
+# A poll is executed as one unit. With many tasks its records are small, and one that has more of them
+# costs less for each.
+_POLL_BYTES = 256 * 1024
+_POLL_RECORDS = 1000
+_CONSUME_RECORDS = 100
 _POLL_SECONDS = 0.05
 _LEAVE_SECONDS = 2.0
 _CLOSE_SECONDS = 5.0
@@ -299,10 +303,20 @@ class TaskConsumer(threading.Thread):
         first = self._consumer.poll(_POLL_SECONDS)
         if first is None:
             return
-        polled = [first, *self._consumer.consume(_POLL_RECORDS, 0)]
-        good = [message for message in polled if self._is_record(message)]
+        good = [message for message in self._ready_after(first) if self._is_record(message)]
         if good:
             self._loop.call_soon_threadsafe(self._owner.deliver, good)
+
+    def _ready_after(self, first: Message) -> list[Message]:
+        """Return a poll: the first message and what librdkafka has fetched behind it."""
+        polled, size = [first], len(first)
+        while size < _POLL_BYTES and len(polled) < _POLL_RECORDS:
+            more = self._consumer.consume(_CONSUME_RECORDS, 0)
+            polled += more
+            size += sum(map(len, more))
+            if len(more) < _CONSUME_RECORDS:
+                break
+        return polled
 
     def _go_on_behind(self) -> None:
         """Report undecodable batches to the owner and continue after them."""

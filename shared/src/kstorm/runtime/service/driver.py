@@ -30,6 +30,7 @@ from kstorm.runtime.kafka.records import record_of
 from kstorm.runtime.kafka.undecodable import UndecodableRange
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.effect_runner import E, EffectRunner
+from kstorm.runtime.service.idle_rest import IdleRest
 from kstorm.runtime.service.journal import ServiceJournal
 from kstorm.runtime.service.letter_stamp import letter_stamper
 from kstorm.runtime.service.loop_yield import LoopYielder
@@ -39,8 +40,8 @@ from kstorm.runtime.store.stored_state import StoredState
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
 
-# Polling intervals for events that do not wake the event loop. Each poll costs about 50 µs, even
-# when idle.
+# Polling intervals for events that do not wake the event loop. Each poll costs about 50 µs. See
+# `IdleRest` for an idle process.
 _BUSY_SECONDS, _IDLE_SECONDS = 0.005, 0.025
 _HOUSEKEEPING_SECONDS = 0.02
 _STOP_SECONDS, _REVOKE_SECONDS = 10.0, 60.0
@@ -167,6 +168,7 @@ class Driver(EffectRunner[E]):
         """Join the consumer group. Tasks arrive when the group has assigned them."""
         self._feed = feed
         self._loop = asyncio.get_running_loop()
+        self.idle = IdleRest()
         self.engine.postmark = letter_stamper(self.settings)
         config = self.topology.config
         self.producer = UnitProducer(self.settings, self.fatal)
@@ -239,9 +241,11 @@ class Driver(EffectRunner[E]):
     # Events: see `TaskOwner` and `kstorm.runtime.service.app.Service`.
 
     async def assigned(self, committed: Mapping[int, int]) -> None:
+        self.idle.wake()
         self.perform(self.engine.assigned(committed, time.monotonic()))
 
     async def revoked(self, partitions: Sequence[int]) -> None:
+        self.idle.wake()
         here = [partition for partition in partitions if partition in self.engine.tenures]
         waiting = [
             self._releases.setdefault(partition, self._loop.create_future()) for partition in here
@@ -253,6 +257,7 @@ class Driver(EffectRunner[E]):
         self.perform(self.engine.lost(partitions, time.monotonic()))
 
     def deliver(self, records: list[Message]) -> None:
+        self.idle.wake()
         by_task: dict[int, list[InputRecord]] = {}
         for record in records:
             by_task.setdefault(record.partition() or 0, []).append(record_of(record))
@@ -288,7 +293,10 @@ class Driver(EffectRunner[E]):
             if self.producer.poll():
                 self.perform(self.engine.confirmed(time.monotonic()))
             self._beat = time.monotonic()
-            await asyncio.sleep(_BUSY_SECONDS if self.producer.waiting else _IDLE_SECONDS)
+            if self.producer.waiting:
+                await asyncio.sleep(_BUSY_SECONDS)
+            else:
+                await self.idle.rest(_IDLE_SECONDS)
 
     async def _housekeeping(self) -> None:
         while not self._stopping:
@@ -297,7 +305,7 @@ class Driver(EffectRunner[E]):
             self.periodic()
             self.workload.look()
             self._standby.look(now, idle=self.consumer.joined and not self.engine.tenures)
-            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            await self.idle.rest(_HOUSEKEEPING_SECONDS)
 
     def periodic(self) -> None:
         """Called every few milliseconds."""

@@ -28,6 +28,7 @@ from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.input_records import reread
 from kstorm.runtime.kafka.producer import UnitProducer
 from kstorm.runtime.kafka.refusals import RecordsRefusedError
+from kstorm.runtime.service.idle_rest import IdleRest
 from kstorm.runtime.service.loop_yield import LoopYielder
 from kstorm.runtime.service.workload import Workload
 from kstorm.topology import Topology
@@ -41,6 +42,8 @@ class EffectRunner(Generic[E]):
     engine: E
     """Created by the subclass."""
     settings: Settings
+    idle: IdleRest
+    """Created when the event loop runs."""
     producer: UnitProducer
     consumer: TaskConsumer
 
@@ -157,6 +160,7 @@ class EffectRunner(Generic[E]):
         return self._act(self.engine.ran(run, time.monotonic()))
 
     def _send(self, effect: Send) -> None:
+        self.idle.wake()
         self.producer.send(effect.unit, effect.records)
 
     def _commit(self, effect: CommitOffsets) -> None:
