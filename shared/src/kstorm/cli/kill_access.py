@@ -1,6 +1,6 @@
 """ZooKeeper access of `kstorm kill`: through a ZooKeeper named by the user, or an acker's pod.
 
-The acker is stopped last, so its pod is still there after the spouts have ended.
+`kill` stops the acker last, so its pod still exists after the spouts have ended.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,8 @@ class ZooKeeperAccess(Protocol):
     def where(self, pods: Sequence[str]) -> str:
         """Describe the ZooKeeper.
 
-        `pods` are the spouts' pods in the cluster. Raises `ControlError` if ZooKeeper has others.
+        `pods` are the spouts' pods in the cluster. Raises `ControlError` if other spouts are
+        registered in ZooKeeper.
         """
 
     def drain(self, wait: float | None) -> None:
@@ -64,8 +65,8 @@ class _DirectAccess:
 
     def where(self, pods: Sequence[str]) -> str:
         nodes = [spout.instance for spout in self._topologies.spouts(self._name)]
-        # ZooKeeper has each spout process by the name of its pod. Without a common name, these are
-        # two deployments of the same name.
+        # ZooKeeper registers each spout process under the name of its pod. If no name occurs in
+        # both, there are two deployments with the same topology name.
         if pods and nodes and not {*pods} & {*nodes}:
             raise ControlError(
                 f"{self._name!r} in ZooKeeper at {self._topologies.connect}, with the spouts "
@@ -86,7 +87,7 @@ class _DirectAccess:
 
 
 class _PodAccess:
-    """Uses the pod's own ZooKeeper, so there is nothing to compare."""
+    """Uses the pod's own ZooKeeper, which cannot be the wrong one."""
 
     def __init__(self, pod: PodCommand, name: str) -> None:
         self._pod, self._name = pod, name
@@ -115,7 +116,8 @@ class _PodAccess:
 def _check_known(topologies: Topologies, cluster: Cluster, name: str) -> None:
     """Raise `ConfigError` if the topology is unknown.
 
-    Either it is another cluster's ZooKeeper, or the topology's spouts have never run.
+    A topology is unknown if the ZooKeeper belongs to another cluster, or if its spouts have never
+    run.
     """
     try:
         topologies.check(name)
