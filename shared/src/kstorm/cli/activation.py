@@ -91,8 +91,7 @@ def known(name: str, zookeeper: str | None) -> Iterator[Topologies]:
 
 @contextmanager
 def open_zookeeper(connect: str | None) -> Iterator[Topologies]:
-    """Connect to ZooKeeper, by default the one in the environment, with the credentials from there.
-    """
+    """Connect to ZooKeeper, by default the one in the environment, with the credentials from there."""
     settings = with_or_without_topology(
         os.environ | ({} if connect is None else {"KSTORM_ZOOKEEPER": connect})
     )

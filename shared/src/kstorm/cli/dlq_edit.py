@@ -61,7 +61,10 @@ def edit(
         bool, typer.Option("--force", help="Also replay a message that was replayed three times.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print the tuples that the scheme makes from the new value.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Only print the tuples that the scheme makes from the new value."
+        ),
     ] = False,
 ) -> None:
     """Replay a letter's message through its spout with another value, at the message's own

@@ -235,8 +235,7 @@ def _changes(
 def _what_counts(
     group: str, nodes: Mapping[Partition, OffsetNode], positions: Mapping[Partition, int]
 ) -> Iterator[str]:
-    """Explain where an exactly-once spout continues if the stored offset and the position differ.
-    """
+    """Explain where an exactly-once spout continues if the stored offset and the position differ."""
     if not group:
         return
     differ = [

@@ -19,16 +19,14 @@ _SLACK_SECS: Final = 5.0
 
 
 def activate(topologies: Topologies, name: str, wait: Wait) -> str:
-    """Activate the spouts of a topology and return a summary. Raises the errors of `await_state`.
-    """
+    """Activate the spouts of a topology and return a summary. Raises the errors of `await_state`."""
     changed = topologies.activate(name)
     spouts = await_state(topologies, name, True, wait)
     return f"{name} {'is active again' if changed else 'was already active'}: {describe_processes(spouts)}"
 
 
 def deactivate(topologies: Topologies, name: str, who: str, wait: Wait) -> str:
-    """Deactivate the spouts of a topology and return a summary. Raises the errors of `await_state`.
-    """
+    """Deactivate the spouts of a topology and return a summary. Raises the errors of `await_state`."""
     changed = topologies.deactivate(name, who)
     spouts = await_state(topologies, name, False, wait)
     said = "is deactivated" if changed else "was already deactivated"

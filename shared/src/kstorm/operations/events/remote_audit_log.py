@@ -28,8 +28,7 @@ _log: Final = logging.getLogger(__name__)
 def recorded_by_pod(
     cluster: Cluster, topology: str, verb: str, what: str, who: str = ""
 ) -> Iterator[RecordedAction]:
-    """Record an action and its outcome like `recorded`. `who` defaults to this command's operator.
-    """
+    """Record an action and its outcome like `recorded`. `who` defaults to this command's operator."""
     with record_outcome(
         what, lambda what, outcome: _record_by_pod(cluster, topology, verb, what, outcome, who)
     ) as action:

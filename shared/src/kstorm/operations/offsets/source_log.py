@@ -30,8 +30,7 @@ class PartitionLog:
 
 
 class SourceLog:
-    """The logs of a topic's partitions. Each method raises `BrokerError` if Kafka does not respond.
-    """
+    """The logs of a topic's partitions. Each method raises `BrokerError` if Kafka does not respond."""
 
     def __init__(self, source: SourceReader, topic: str) -> None:
         self._source, self._topic = source, topic
