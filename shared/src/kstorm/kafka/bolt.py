@@ -44,7 +44,8 @@ log = logging.getLogger(__name__)
 
 _TRY_AGAIN_SECS: Final = 0.05
 _TELL_AFTER: Final = 40
-"""Retries before the wait is reported: a first registry lookup of a few ms is normal."""
+"""Number of retries before the wait is reported. A first registry lookup normally takes a few ms.
+"""
 
 
 class KafkaBolt(Bolt):
@@ -85,12 +86,12 @@ class KafkaBolt(Bolt):
         return self
 
     def with_key_serializer(self, serializer: Serializer) -> Self:
-        """Serialize keys. Default: text and bytes as they are, anything else as JSON."""
+        """Serialize keys. Default: text and bytes unchanged, anything else as JSON."""
         self._key_serializer = copy.copy(serializer)
         return self
 
     def with_value_serializer(self, serializer: Serializer) -> Self:
-        """Serialize messages. Default: as for keys."""
+        """Serialize messages. Default: the same as for keys."""
         self._value_serializer = copy.copy(serializer)
         return self
 
@@ -116,8 +117,8 @@ class KafkaBolt(Bolt):
     def with_async(self, enabled: bool = True) -> Self:
         """Execute the next tuple before the broker has this one's record (the default).
 
-        If disabled, records are written one at a time in the order of the tuples, each at the cost
-        of a round trip.
+        If disabled, records are written one at a time, in the order of the tuples, and each costs a
+        round trip.
         """
         self._async = enabled
         return self
@@ -148,9 +149,9 @@ class KafkaBolt(Bolt):
         bolts in between must pass them on. `part` names the field that distinguishes several
         records made from one message.
 
-        `traceparent` adds that header, so that consumers with OpenTelemetry continue the trace.
-        `sampled` is the share of trees, from 0 to 1, whose header is flagged "sampled". Most
-        consumers record only those.
+        `traceparent` adds the W3C header of that name, so that consumers with OpenTelemetry
+        continue the trace. `sampled` is the share of trees, from 0 to 1, whose header is flagged
+        "sampled". Most consumers record only sampled traces.
 
         The headers cost one list per record and take space on the network and on disk.
         """
@@ -205,11 +206,11 @@ class KafkaBolt(Bolt):
         )
 
     def execute(self, tuple: Tuple) -> Maybe:
-        """Pass the record to the producer. The tuple is acked or failed when the broker reports.
+        """Pass the record to the producer. The tuple is acked or failed when the broker responds.
 
-        A tuple without a topic is acked and counted as skipped, with a warning (Storm's rule). If
-        the serializer raises `NotYetError`, the tuple is held and retried until the message
-        timeout, when it fails. While the buffer of held tuples is full, this waits for space.
+        As in Storm, a tuple without a topic is acked with a warning, and counted as skipped. If the
+        serializer raises `NotYetError`, the tuple is held and retried, and fails after the message
+        timeout. While the buffer of held tuples is full, this method waits for space.
         """
         if tuple.is_tick:
             return None
@@ -253,14 +254,17 @@ class KafkaBolt(Bolt):
                 None if self._lineage is None else self._lineage.of_batch(batch),
             )
         except NotYetError:
-            # The tuples are executed one by one, which holds those that cannot be serialized yet.
+            # The tuples are executed one by one, so that those that cannot be serialized yet are
+            # held.
             return NotImplemented
         if self._fire_and_forget:
             self.collector.ack_batch(batch)
         return None
 
     async def cleanup(self) -> None:
-        """Close the bolt's own producer, if any. Tuples still held are replayed elsewhere."""
+        """Close the bolt's own producer, if any. Tuples that are still held are replayed to another
+        task.
+        """
         self._held.clear()
         await self._writer.close()
         for serializer in (self._key_serializer, self._value_serializer):
@@ -284,7 +288,9 @@ class KafkaBolt(Bolt):
         }
 
     def _write_or_hold(self, topic: str, tuple: Tuple) -> None:
-        """Hold the tuple if its record cannot be built yet, or if earlier ones are held (order)."""
+        """Hold the tuple if its record cannot be built yet, or if earlier tuples are held, to keep
+        the order.
+        """
         if self._held:
             self._held.add(topic, tuple)
             return
@@ -382,7 +388,9 @@ class KafkaBolt(Bolt):
     def _without_raising(
         self, topic: str, tuple: Tuple, write: Callable[[str, Tuple], None]
     ) -> None:
-        """Fail the tuple if writing raises, except for `NotYetError`. No caller handles errors."""
+        """Fail the tuple if writing raises an error other than `NotYetError`, because no caller
+        handles errors.
+        """
         try:
             write(topic, tuple)
         except NotYetError:
@@ -425,7 +433,7 @@ class KafkaBolt(Bolt):
             self._tell(error)
 
     def _tell(self, error: KstormError) -> None:
-        """Report an error once, not for each of thousands of records that wait for a broker."""
+        """Report an error once, and not for each of thousands of records that wait for a broker."""
         if str(error) != self._failing:
             self._failing = str(error)
             self.collector.report_error(error)

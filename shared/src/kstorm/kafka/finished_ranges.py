@@ -2,9 +2,9 @@
 
 A record contains the outcome of a range of offsets. It is in Kafka **before** an offset beyond the
 range is stored in ZooKeeper. So every offset below a stored one is in some range, even after a
-crash. Then ranges may overlap, but they never leave a gap. Messages are not counted individually.
-Every message that is not an exception was acked, and exceptions are kept only until a range that
-contains them is confirmed. docs/audit.md describes each field of the record.
+crash. After a crash ranges may overlap, but they never leave a gap. Messages are not counted
+individually. Every message that is not an exception was acked, and exceptions are kept only until a
+range that contains them is confirmed. docs/audit.md describes each field of the record.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ _MOST_LISTED: Final = 1_000
 class Skipped(
     msgspec.Struct, frozen=True, omit_defaults=True, rename={"start": "from", "end": "to"}
 ):
-    """Offsets that were not to be processed.
+    """Offsets that were skipped.
 
     If `end` is below `start`, the partition is read again from `end`.
     """

@@ -83,7 +83,7 @@ class ExportTally:
 class TreeExporter:
     """Exports the trees of one topology.
 
-    `position` stores the progress. `sleep` and `now` (Unix time in seconds) are replaced in tests.
+    `marks` stores the progress. `sleep` and `now` (Unix time in seconds) are replaced in tests.
     """
 
     def __init__(

@@ -51,7 +51,8 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
     add_pages(app, driver)
     add_state_pages(app, driver)
     gc.collect()
-    # All objects so far live as long as the process, so the garbage collector need not visit them.
+    # The objects created so far live as long as the process, so the garbage collector does not need
+    # to visit them.
     gc.freeze()
     run_worker(app, driver, loop)
     raise SystemExit(0)
