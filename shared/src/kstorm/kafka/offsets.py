@@ -5,8 +5,8 @@
 
 `offset` is the first unfinished one, where a spout resumes. Two fields may follow:
 
-- `group` (exactly-once spouts): if that consumer group has a position in Kafka, the position
-  counts, and `offset` follows it.
+- `group` (exactly-once spouts): if that consumer group has a position in Kafka, the position takes
+  precedence, and `offset` follows it.
 - `done` (at-least-once spouts): finished runs above `offset`, e.g. `[[5,9],[12,13]]` for 5 to 8 and
   12.
 """
@@ -32,7 +32,9 @@ class TopologyRef(msgspec.Struct, frozen=True):
 
 
 class BrokerRef(msgspec.Struct, frozen=True):
-    """The partition's leader when an offset was stored. Informational, not used to connect."""
+    """The partition's leader when an offset was stored. It is informational, and not used to
+    connect.
+    """
 
     host: str
     port: int
@@ -45,7 +47,9 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
     broker: BrokerRef
     topic: str
     group: str = ""
-    """The consumer group whose position counts. "": `offset` counts, whatever the position."""
+    """The consumer group whose position takes precedence. "": `offset` takes precedence over any
+    position.
+    """
     done: list[Run] = []
     """Finished runs above `offset`, in order."""
 
@@ -68,7 +72,9 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_json(cls, data: bytes, partition: Partition, where: str) -> "StoredOffset":
-        """Decode data found at `where`. Raises `ConfigError` if it is not the partition's."""
+        """Decode data found at `where`. Raises `ConfigError` if the data is not an offset of the
+        partition.
+        """
         try:
             stored = msgspec.json.decode(data, type=cls)
             if not 0 <= stored.offset <= _MAX_OFFSET:

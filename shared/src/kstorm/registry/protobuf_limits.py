@@ -1,8 +1,9 @@
 """Counts the values of a Protobuf message before it is decoded.
 
-Decoded data takes more memory than its bytes: a nested message may be two bytes, but takes memory
-for each field of its type, set or not. Then it is also converted to a dict. So the bytes are
-scanned according to the message type, without creating objects. Short messages are not scanned.
+Decoded data takes more memory than its bytes: a nested message may have two bytes, but takes memory
+for each field of its type, even for unset ones. Then it is also converted to a dict. Therefore
+kstorm scans the bytes according to the message type, without creating objects. It does not scan
+short messages.
 """
 
 from io import BytesIO
@@ -59,8 +60,8 @@ class ProtobufValueLimit:
             return
         told = SchemaId("PROTOBUF")
         start = told.from_bytes(BytesIO(data)).tell()
-        # Ask for the schema first: until it is available, the message is retried and need not be
-        # scanned.
+        # Request the schema first. Until it is available, the message is retried, and does not need
+        # to be scanned.
         if told.id is None:
             self._client.get_schema_by_guid(str(told.guid), "serialized")
         else:
@@ -129,7 +130,7 @@ class _MessageScan:
     def _occurs(self, field: FieldCost, seen: int) -> None:
         first = not seen & field.bit
         if field.merges and self._kinds.has_any and not first:
-            # One part may contain the type of an `Any`, and the other one its value.
+            # One part may contain the type of an `Any`, and the other part its value.
             raise ValueError(
                 "it has a message in two parts, which is not allowed where an Any may occur"
             )
@@ -169,7 +170,7 @@ class _MessageScan:
             self._add((stop - at) // (8 if field.packed is WireType.EIGHT else 4))
 
     def _unpack(self, spans: dict[int, tuple[int, int]], level: int) -> None:
-        """Count the contents of an `Any`, which also become a dict if the type is known."""
+        """Count the contents of an `Any`, which are also converted to a dict if the type is known."""
         url, value = (spans.get(number << 3 | WireType.LENGTH, (0, 0)) for number in (1, 2))
         kind = self._kinds.any_of(self._data[slice(*url)].decode(errors="replace"))
         if kind:

@@ -23,8 +23,9 @@ class WireType(IntEnum):
 
 
 MOST_VALUES_A_BYTE: Final = 2
-"""Maximum values per byte. A map entry takes two bytes, and is a key and a value. The first entry
-also counts the map itself and its name."""
+"""Maximum values per byte. A map entry takes two bytes, and counts as a key and a value. The first
+entry also counts the map itself and its name.
+"""
 
 _WIDE: Final = {
     FieldDescriptor.TYPE_DOUBLE: WireType.EIGHT,
@@ -53,7 +54,7 @@ class MessageType:
 
 
 UNKNOWN: Final = MessageType(None)
-"""Stands for the type of an unknown group."""
+"""The type of an unknown group."""
 
 
 @dataclass(slots=True, frozen=True, eq=False)
@@ -61,9 +62,9 @@ class FieldCost:
     """Values that each occurrence of a field adds."""
 
     bit: int
-    """A single bit that identifies the field in its message."""
+    """A value with a single bit, which identifies the field in its message."""
     values: int
-    """Values that each occurrence adds, without nested ones."""
+    """Number of values that each occurrence adds, without nested ones."""
     first: int = 0
     """Additional values of the first occurrence: the field's name, and the list or dict."""
     kind: MessageType | None = None
