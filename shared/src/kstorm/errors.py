@@ -60,7 +60,7 @@ class BrokerError(KstormError):
 
 
 class NoBrokerError(BrokerError):
-    """No Kafka broker responds. kstorm cannot tell whether the outage is temporary."""
+    """No Kafka broker responds. The outage may be temporary."""
 
 
 class NotYetError(KstormError):

@@ -24,8 +24,8 @@ class ExpectedKind:
     name: str
     """Used in errors: `topology`, for example."""
     fits: Callable[[ModuleType, object], bool]
-    """Returns True if an attribute of a module is of this kind. What a function would return is not
-    known.
+    """Returns True if an attribute of a module is of this kind. The result of a function is
+    unknown, so functions are not of a kind.
     """
 
 

@@ -95,7 +95,7 @@ class Lane:
         edges: Ids | None,
         parents: Parents = NO_PARENTS,
     ) -> None:
-        """Add a batch. The lane owns it from now on."""
+        """Add a batch, which then belongs to the lane."""
         if self.rows:
             self.batches.append(self._one_by_one())
         if roots is None or edges is None:

@@ -61,7 +61,7 @@ class Objects:
             returned = self.call(
                 method_of(made, method.name, at), where, ("config_methods", index), method.name
             )
-            # as the with_… methods of frozen objects do
+            # Methods of frozen objects return a copy.
             if isinstance(returned, type(made)):
                 made = returned
         return made

@@ -2,8 +2,8 @@
 key's tuples.
 
 A bolt may store anything under any key. So unless the user gives the grouping values, the result is
-a guess. The values are assumed to be the key itself, as in a word count, or the items of the key if
-it is a JSON list.
+a guess. It assumes that the values are the key itself, as in a word count, or the items of a JSON
+list.
 """
 
 from collections.abc import Sequence

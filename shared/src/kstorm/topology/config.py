@@ -154,8 +154,8 @@ class Config:
     """
 
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """The user's own settings: any name that is not a setting of kstorm, any value. Those of a
-    component are added to those of the topology.
+    """The user's own settings: any name that is not a setting of kstorm, any value. A component's
+    settings are added to the topology's.
     """
 
     def __post_init__(self) -> None:

@@ -24,9 +24,10 @@ class KeyValueState(Protocol):
         """Set a key to the current content of `value`. If you change the object later, put it
         again.
 
-        Raises `TypeError` if the key is not a string or MessagePack cannot encode the value, such
-        as an integer beyond 64 bits or an object of an unknown class. Raises `ValueError` if key
-        and value together exceed 16 MiB. In these cases the state does not change.
+        Raises `TypeError` if the key is not a string, or if MessagePack cannot encode the value.
+        Examples are an integer beyond 64 bits and an object of an unknown class. Raises
+        `ValueError` if key and value together exceed 16 MiB. In these cases the state does not
+        change.
         """
         ...
 

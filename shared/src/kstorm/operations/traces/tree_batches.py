@@ -160,9 +160,7 @@ class TreeBatch:
 
 
 def _slices() -> Iterator[TimeRange]:
-    """Yield time ranges relative to a tree's start, starting with those that most likely contain
-    tuples.
-    """
+    """Yield time ranges relative to a tree's start, the most likely ones first."""
     yield -_NEAR_MS, _AT_ONCE_MS
     yield -SLACK_MS, -_NEAR_MS
     start, length = float(_AT_ONCE_MS), float(_FIRST_SLICE_MS)

@@ -1,9 +1,9 @@
 """Find the tuples that an open tree waits for, from the XOR of all edges that were announced but
 not acked.
 
-In most cases the XOR is a single edge: that of a tuple that its task holds, has not acked because
-of a bug, or has not reached. If a task holds a tuple after emitting children, the XOR also contains
-the children's edges. After a crash it may contain tuples that were acked twice or never announced.
+In most cases the XOR is the edge of a single tuple. Its task holds the tuple, has not reached it,
+or has a bug. If a task holds a tuple after emitting children, the XOR also contains the children's
+edges. After a crash it may contain tuples that were acked twice or never announced.
 """
 
 from collections import Counter, defaultdict
@@ -42,8 +42,8 @@ class OpenEdges(Struct, frozen=True):
     among: Sequence[int] = ()
     """Edges without a known ack, if the answer is ambiguous.
 
-    At least one of them is not acked, with two exceptions: `lost` may be the cause, or in a tree of
-    more than `MOST_UNKNOWN` tuples, a tuple may have been acked twice.
+    At least one of them is not acked, with two exceptions. First, `lost` may be the cause. Second,
+    in a tree of more than `MOST_UNKNOWN` tuples, a tuple may have been acked twice.
     """
     lost: bool = False
     """True if an announced tuple is missing in the records: it is in flight, or was lost."""

@@ -28,12 +28,12 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """
 
     ca: str = ""
-    """PEM file of the only authorities to trust. Empty: those that the system trusts."""
+    """PEM file of the only authorities to trust. Empty: the system's authorities."""
 
     certfile: str = ""
     """PEM file with the client's certificate, which may also contain its key. Empty: none.
 
-    Whether ZooKeeper requires it depends on its `ssl.clientAuth`.
+    ZooKeeper's `ssl.clientAuth` determines whether it is required.
     """
 
     keyfile: str = ""

@@ -22,8 +22,8 @@ _AT_ONCE: Final = 8
 class GroupPositions:
     """Committed offsets of one consumer group. Used on the event loop, where only `close` blocks.
 
-    It uses a consumer that is not a member, because an admin client that is closed during a request
-    can crash or block the process (librdkafka 2.16.0).
+    It uses a consumer that is not a member. An admin client that is closed during a request can
+    crash or block the process (librdkafka 2.16.0).
     """
 
     def __init__(self, settings: Settings, group: str) -> None:

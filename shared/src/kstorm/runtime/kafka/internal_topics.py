@@ -18,7 +18,7 @@ from kstorm.runtime.kafka.admin import Admin
 
 _ANSWER_SECS: Final = 5.0
 _PATIENCE_SECS: Final = 50.0
-# How long to wait if there are fewer brokers than replicas, because more may be starting.
+# Longest wait if there are fewer brokers than replicas, because more may be starting.
 _STARTING_SECS: Final = 20.0
 _MIN_ISR: Final = "min.insync.replicas"
 

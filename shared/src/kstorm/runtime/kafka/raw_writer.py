@@ -21,7 +21,7 @@ class RawMessage(NamedTuple):
 
 
 def write_raw(settings: Settings, copies: Sequence[RawMessage]) -> tuple[set[int], str]:
-    """Write the messages. Returns the indexes of those that Kafka has stored.
+    """Write the messages. Returns the indexes of the stored ones.
 
     The second value is the reason why others were not stored within 20 s, or "".
     """

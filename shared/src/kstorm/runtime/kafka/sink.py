@@ -1,8 +1,8 @@
 """The `RecordWriter` of `KafkaBolt`, and of a `KafkaSpout`'s finished ranges.
 
 Delivery reports are most of the cost of writing a small record. So librdkafka reports only
-failures, and the writer tracks deliveries in another way: it records what it wrote, and compares
-this with the outstanding records that `Producer.__len__` counts. librdkafka holds a reference to a
+failures, and the writer tracks deliveries in another way. It records its writes, and compares them
+with the outstanding records that `Producer.__len__` counts. librdkafka holds a reference to a
 record's report until the record is delivered or has failed. So if nothing refers to a report any
 more, none of its records is outstanding, and the writer calls its callback after the next poll. If
 no record at all is outstanding, every report is finished, even if something still refers to it. So

@@ -1,9 +1,9 @@
 """Detects tasks that the group left unassigned, so that the process rejoins for a rebalance.
 
 Cooperative tasks move in two rounds. In the first, a process revokes them and rejoins to start the
-second. If a static member is killed between the two rounds and returns within its session, it gets
-the assignment of the first round again, and the second round never starts. So each process checks
-once after joining whether every task has an owner.
+second. A static member may be killed between the two rounds and return within its session. It then
+gets the assignment of the first round again, and the second round never starts. So each process
+checks once after joining whether every task has an owner.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from kstorm.runtime.kafka.deadlines import DeadlineExecutor
 
 _LOOK_SECS: Final = 2.0
 _PATIENCE_SECS: Final = 4.0
-"""How long a moving task normally has no owner, if the former owner has no work to finish."""
+"""Normal time without an owner for a moving task, if the former owner has no work to finish."""
 
 Ask = Callable[[], "set[int] | None"]
 

@@ -99,7 +99,7 @@ class EffectRunner(Generic[E]):
     # Effects.
 
     def perform(self, effects: list[Effect]) -> None:
-        """Execute effects. For those that run user code, the agent does that."""
+        """Execute effects. The agent runs the user code."""
         if runs := self._act(effects):
             self._feed(runs)
 

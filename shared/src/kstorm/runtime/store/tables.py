@@ -3,11 +3,10 @@ partitions and changelog.
 
 RocksDB is a cache of the changelog and never ahead of it. A change is first written to the
 changelog. When its transaction is committed, the same records are written to RocksDB in one batch,
-with the changelog offset that they reach. So recovery is always the same, whether after a kill,
-after the loss of a disk, or with the disk of an earlier run: the partition is opened, and the
-changelog is read from the offset of the local copy on. A copy that cannot be trusted
-(`kstorm.core.recovery`) is deleted first. A record that kstorm cannot have written is skipped, so
-its key keeps the old value.
+with the changelog offset that they reach. So recovery is the same after a kill, after the loss of a
+disk, and with the disk of an earlier run. The partition is opened, and the changelog is read from
+the offset of the local copy on. A copy that cannot be trusted (`kstorm.core.recovery`) is deleted
+first. A record that kstorm cannot have written is skipped, so its key keeps the old value.
 """
 
 import asyncio
