@@ -6,7 +6,7 @@ from kstorm.core.ledger import BUCKETS, Ledger
 
 
 class ExactLedger(Ledger):
-    """Like `Ledger`, but rows never expire, because every tree will eventually be complete.
+    """Like `Ledger`, but rows never expire, because no tree is given up.
 
     The order of messages matters here, and Kafka preserves it. Bolts receive a tree's tuples only
     through the transaction that contains the tree's init. So the init precedes all other messages
