@@ -3,8 +3,8 @@
 Decoded, a message takes more memory than its bytes: a nested message may be two bytes, but takes
 memory for each field of its type. A single record must not crash the executor again and again. So
 the bytes are scanned first, unless they are too few to contain much. Unknown fields are skipped,
-since the decoder keeps them as bytes. The spouts count otherwise (`kstorm.registry`), because they
-turn a message into a dict, and what an `Any` contains as well; that needs confluent-kafka.
+since the decoder keeps them as bytes. The spouts use another count (`kstorm.registry`), because
+they also decode the contents of an `Any`. That code needs confluent-kafka.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     kstorm scale wordcount split=4 count=2
     kstorm restart wordcount split
 
-Kafka's consumer groups move the tasks. The next `helm upgrade` restores the numbers of its values.
+Kafka's consumer groups move the tasks. The next `helm upgrade` sets the number of pods to the one
+in its values.
 """
 
 import re

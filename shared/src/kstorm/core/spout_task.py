@@ -123,7 +123,7 @@ class SpoutCollector(Emitter):
         return emission.placed
 
     def from_elsewhere(self, *_: Any) -> Sequence[int]:
-        """Refuse an emit by a thread that does not run the task."""
+        """Raise an error if another thread than the task's emits."""
         raise self._wrong_thread()
 
     def _wrong_thread(self) -> EmitError:
@@ -142,7 +142,7 @@ class SpoutCollector(Emitter):
     def _emit_the_rest(
         self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None, stream: str
     ) -> Placed:
-        """Emit a batch without the tuples that cannot be sent, and refuse these."""
+        """Emit a batch without the tuples that cannot be sent, and report those."""
         rows = list(zip(*columns, strict=True))
         bad = self._routes[stream].sendable.unsendable_rows(rows)
         for row, error in bad.items():
@@ -260,8 +260,8 @@ class SpoutTask:
     def activate(self) -> Steps:
         """Activate the spout if it is inactive.
 
-        An exception from its own `activate` reaches the driver, because a spout cannot be half
-        active.
+        An exception from its own `activate` reaches the driver, because a partly activated spout
+        cannot work.
         """
         if not self.active:
             pending = self.spout.activate()
@@ -322,8 +322,8 @@ class SpoutTask:
     def _pass_time(self, now: float) -> None:
         """Advance the clock and rotate pending tuples.
 
-        Rotation comes before anything else. So a task that was paused does not fail the tuples that
-        it emits on waking. Completions that waited for it still find their trees.
+        The rotation comes first. So a task that was paused does not fail the tuples that it emits
+        on waking. Completions that waited for it still find their trees.
         """
         self._now = now
         while now >= self._next_rotation:

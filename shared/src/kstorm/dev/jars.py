@@ -79,8 +79,8 @@ _IVY_PROBLEMS: Final = (
 
 
 _JARS_IN_PART: Final = 16
-"""One Ivy process fetches about this number of jars, one after the other. Several run in parallel,
-because each mostly waits.
+"""One Ivy process fetches about this number of jars, one after the other. Several processes run in
+parallel, because each mostly waits for the network.
 """
 _IVY_JAVA: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 _LOOK_SECS: Final = 0.2

@@ -1,4 +1,5 @@
-"""The stored offset of a partition, as JSON of Storm's documentation, *Storm Kafka Integration*.
+"""The stored offset of a partition, as JSON in Storm's format (Storm's documentation, *Storm Kafka
+Integration*).
 
     {"topology":{"id":"kafka-spout-demo-1-1489642910","name":"kafka-spout-demo"},
      "offset":2,"partition":0,"broker":{"host":"kafka-0","port":9092},"topic":"topic-storm"}

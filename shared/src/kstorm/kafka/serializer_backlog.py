@@ -1,8 +1,8 @@
 """Tuples of a `KafkaBolt` that wait for a serializer, in order. Time, number and bytes are limited.
 
-A tuple is held for at most the message timeout. By then its spout has given up on it and emits the
-message again, so the held tuple would only wait in addition to its replay. Adding to a full buffer
-blocks, so that input waits in Kafka instead of in memory.
+A tuple is held for at most the message timeout. After that time its spout emits the message again,
+so it would be useless to hold the tuple any longer. Adding to a full buffer blocks, so that input
+waits in Kafka instead of in memory.
 """
 
 import asyncio

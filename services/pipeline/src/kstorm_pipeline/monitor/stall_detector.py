@@ -28,7 +28,7 @@ class StallDetector:
     def still_for(self, now: float) -> float:
         """Return the seconds since the last change. They also pass while `look` is not called.
 
-        The caller of `look` may be what hangs.
+        The caller of `look` itself may hang.
         """
         return now - self._changed
 

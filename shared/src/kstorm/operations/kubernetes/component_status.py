@@ -50,7 +50,8 @@ class ComponentStatus(msgspec.Struct, frozen=True):
     latency_p99: float | None
     errors: int
     last_error: str
-    """Type and task of the latest error in the current pods. Empty if there was none."""
+    """Type and task of the latest error in the current pods. Empty if no pod has reported an error.
+    """
     last_error_age: float | None
     """Seconds since the last error."""
     remarks: Mapping[str, str]

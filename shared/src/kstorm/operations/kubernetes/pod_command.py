@@ -26,8 +26,7 @@ class CommandInterruptedError(ControlError):
 
 
 class PodCommand:
-    """A ready pod of a topology whose image has the `kstorm` command, as those of spouts and ackers
-    have.
+    """A ready pod of a topology that can run `kstorm`. The images of spouts and ackers contain it.
 
     The constructor raises `ControlError` with a remedy if no pod is ready.
     """

@@ -37,8 +37,8 @@ _ABSENT: Final = (
 class RecordsRefusedError(Exception):
     """A transaction was rolled back because Kafka permanently rejects some of its records.
 
-    `refused` maps their index in the effect's records to the reason. Without them, the transaction
-    may succeed.
+    `refused` maps their index in the effect's records to the reason. A second transaction without
+    these records may succeed.
     """
 
     def __init__(self, refused: Mapping[int, str]) -> None:
