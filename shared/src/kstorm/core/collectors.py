@@ -23,8 +23,8 @@ from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
 class BoltCollector(Emitter):
     """The `OutputCollector` of one task (Storm's `BoltOutputCollectorImpl`).
 
-    Other threads may use it too. Their calls are handed over, and take effect between two
-    executions.
+    Other threads may use it too. Their calls are passed to the task's thread, and take effect
+    between two executions.
     """
 
     def __init__(
@@ -104,9 +104,10 @@ class BoltCollector(Emitter):
     # Calls of other threads.
 
     def _hand_over(self, call: Callable[..., object], *args: Any) -> None:
-        """Have the task's own thread make the call, at the latest at its next tick.
+        """Pass the call to the task's own thread, which makes it at its next tick at the latest.
 
-        A task that has left makes no more calls: its tuples are executed elsewhere.
+        After the task has left the process, the call is dropped, because another process executes
+        its tuples.
         """
         if not self.closed:
             name = current_thread().name
@@ -123,7 +124,9 @@ class BoltCollector(Emitter):
             self._fail_anchors(args[1])
 
     def _fail_anchors(self, anchors: Anchors | TupleBatch) -> None:
-        """Fail the anchors of a tuple that could not be emitted. Otherwise their ack would lose it."""
+        """Fail the anchors of a tuple that could not be emitted. Otherwise the ack of the anchors
+        would lose the tuple.
+        """
         if isinstance(anchors, TupleBatch):
             self.fail_batch(anchors)
             return
@@ -133,7 +136,9 @@ class BoltCollector(Emitter):
     def from_elsewhere(
         self, values: Sequence[Any], anchors: Anchors, stream: str, task: int | None
     ) -> Sequence[int]:
-        """Hand over an emit. Its receivers are not known yet, except on a direct stream."""
+        """Pass an emit to the task's thread. Its receivers are not known yet, except on a direct
+        stream.
+        """
         if self.basic:
             raise self.wrong_thread()
         self.check(values, stream, task)
@@ -160,7 +165,7 @@ class BoltCollector(Emitter):
     """True if the batch that is being executed must be executed tuple by tuple."""
 
     def stage(self, batch: TupleBatch) -> None:
-        """Start the execution of a batch: hold back the actions on it from now on."""
+        """Start the execution of a batch, and hold back the actions on it from now on."""
         self._staging, self._staged = batch, []
 
     def end_batch(self) -> None:
@@ -215,7 +220,7 @@ class BoltCollector(Emitter):
             edges = anchors.edges if at is None else anchors.edges[at]
         emission = Emission(route, columns, count, roots, self._next_ids, edges, self._trace)
         if self.observe is not None:
-            columns = [list(column) for column in columns]  # the present values
+            columns = [list(column) for column in columns]  # a copy of the current values
 
         def commit() -> None:
             self.put_batch(emission, stream, columns, count)

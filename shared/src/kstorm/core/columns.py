@@ -1,6 +1,6 @@
 """Columns of 64-bit ids as numpy arrays, and their XOR folds.
 
-They replace work per tuple by work per frame.
+With these, work per tuple becomes work per frame.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def fold(roots: Ids, vals: Ids) -> tuple[Ids, Ids]:
 def fold_runs(roots: Ids, vals: Ids) -> tuple[Ids, Ids]:
     """XOR values whose equal roots are adjacent.
 
-    The words of a sentence usually are, and this saves sorting them.
+    This is usually true of the words of a sentence, and saves sorting them.
     """
     if roots.size < 2:
         return roots, vals

@@ -1,7 +1,7 @@
-"""The way by which every tuple is emitted, by spouts and bolts and with either guarantee.
+"""The one implementation of emits, for spouts and bolts and for both guarantees.
 
-An emit is checked first, and the groupings choose its receivers. So an error leaves nothing behind.
-Then it is put into their lanes. With exactly-once processing, this second half waits until the
+An emit is checked first, and the groupings choose its receivers. So an error has no effect. Then
+the tuple is put into their lanes. With exactly-once processing, this second half waits until the
 execution has succeeded.
 """
 
@@ -45,20 +45,21 @@ class Emitter:
         self.observe: Observer | None = None
         self.emitted = 0
         self.owner = get_ident()
-        """The thread that runs the task. Set whenever the task is given work."""
+        """The thread that runs the task. It is set each time that the task gets work."""
         self.closed = False
         """True if the task has left this process."""
 
     def close(self) -> None:
-        """The task has left this process. Whatever its component still does has no effect.
+        """Record that the task has left this process. Later calls of its component have no effect.
 
-        Otherwise a late ack could leave from here in addition to the ack of the task's next owner.
+        Otherwise this process could send a late ack in addition to the ack of the task's next
+        owner.
         """
         self.owner = -1  # no thread has this number, so every call is handed over
         self.closed = True
 
     def check(self, values: Sequence[Any], stream: str, task: int | None) -> None:
-        """Raise `EmitError` if the emit is invalid, without asking the groupings."""
+        """Raise `EmitError` if the emit is invalid, without calling the groupings."""
         route = self._routes.get(stream)
         if route is None or len(values) != route.fields or route.is_direct or task is not None:
             direct_lanes(route, self._component, values, stream, task)
@@ -82,8 +83,8 @@ class Emitter:
         """Put a tuple into the lanes of its receivers. Returns the ids of the receiving tasks.
 
         With a `position`, the tuple is anchored to the one at that position of a basic bolt's
-        frame. `lanes` are given if they were chosen, and the anchors checked, before. The list of
-        values is copied, because the component may change it afterwards.
+        frame. If `lanes` is given, the lanes were already chosen and the anchors checked. The list
+        of values is copied, because the component may change it afterwards.
         """
         if get_ident() != self.owner:
             return self.from_elsewhere(values, anchors, stream, task)
@@ -148,8 +149,8 @@ class Emitter:
     def check_anchors(self, anchors: Tuple | Iterable[Tuple]) -> None:
         """Raise `EmitError` if an anchor is finished.
 
-        This comes before any edge is drawn. Otherwise the valid anchors would wait for a tuple that
-        is never sent.
+        This check precedes the drawing of edges. Otherwise the valid anchors would wait for a tuple
+        that is never sent.
         """
         for anchor in (anchors,) if isinstance(anchors, Tuple) else anchors:
             if anchor.finished:

@@ -36,7 +36,7 @@ from kstorm.topology import Topology
 
 
 class OversizedTuple(Struct, frozen=True):
-    """A tuple that does not fit into a record. Its trees must not wait for it."""
+    """A tuple that does not fit into a record. Its trees must fail or continue without it."""
 
     component: str
     task: int
@@ -52,7 +52,7 @@ class OversizedTuple(Struct, frozen=True):
         return TupleTooLargeError(f"{self._what}: {followed}")
 
     def letter(self, topology: str) -> DeadLetter:
-        """Return a dead letter, for use where no tree fails."""
+        """Return a dead letter for the tuple, if none of its trees is failed."""
         return DeadLetter(
             topology=topology, component=self.component, task=self.task, reason=self._what
         )
@@ -83,7 +83,7 @@ class Outbox:
         self.inits: dict[int, list[tuple[int, int]]] = {}
         """Spout task → (root, XOR of its first edges)."""
         self.beginnings: set[int] = set()
-        """Spout tasks that start a new run."""
+        """Spout tasks that have started a new run since the last drain."""
         self._ack_columns: list[tuple[Ids, Ids]] = []
         self._folded_acks: list[tuple[Ids, Ids]] = []
         self._begun: list[NewTrees] = []
@@ -97,7 +97,7 @@ class Outbox:
         """Tuples drained, by stream and topic."""
         self.letters: list[LetterToStore] = []
         self.records: list[Part] = []
-        """Records of sinks, where these leave together with the tasks' sends."""
+        """Records of sinks, if they are sent together with the tasks' frames."""
         self.too_large: list[OversizedTuple] = []
         """Tuples that were too large to send, since the caller last cleared the list."""
         self.handed_over: deque[Callable[[], None]] = deque()
@@ -133,7 +133,7 @@ class Outbox:
 
     @property
     def wants_notes(self) -> bool:
-        """True if a note would leave with the next acks."""
+        """Return True if the next acks can contain failure notes."""
         return len(self._notes) < MOST_NOTES
 
     def fail(self, roots: Iterable[int], note: Note | None) -> None:
@@ -186,7 +186,7 @@ class Outbox:
     def drain_acks(self) -> list[OutgoingRecord]:
         """Return the ack frames collected since the last call.
 
-        There is one per acker task, and one more per spout task with inits.
+        Usually, each acker task gets one frame of acks, and one frame of inits per spout task.
         """
         if not self.ackers:
             self.acks, self._ack_columns, self._folded_acks = {}, [], []
@@ -320,7 +320,7 @@ class Outbox:
         )
 
     def _fits_alone(self, rows: LaneRows, size: int) -> bool:
-        """Return True for a single tuple that is only too large together with its header."""
+        """Return True for a single tuple that is too large only because of the frame's header."""
         return (
             rows.count == 1
             and size <= self._max_bytes + _MOST_HEADER
@@ -352,8 +352,9 @@ class CompletionBox:
         self.notes: dict[int, Note] = {}
         """Root → failure note, for some of `failed`."""
         self.undeliverable = 0
-        """Dropped completions for tasks of no spout: their rows are from before a change of the
-        topology."""
+        """Dropped completions for tasks that belong to no spout, because the topology has changed
+        since.
+        """
 
     def drain(self) -> list[OutgoingRecord]:
         """Return the completion frames collected since the last call."""
@@ -407,4 +408,6 @@ _UNFOLDED = 256
 """Frames whose acks are folded together."""
 _MAX_ROWS = 20_000  # roots in one record: 320 kB
 _MOST_HEADER = 4096
-"""Most bytes of a frame with one tuple besides its values. Topics leave more room than that."""
+"""Most bytes of a frame with one tuple besides its values. The topics' limits allow for more than
+that.
+"""

@@ -34,7 +34,7 @@ from kstorm.topology.groupings import (
 from kstorm.topology.keys import UNENCODABLE, hash_form, shown
 
 Chooser = Callable[[Sequence[Any]], Sequence[Lane]]
-"""Maps a tuple's values to the lanes it goes into."""
+"""Maps a tuple's values to the lanes of the tasks that receive the tuple."""
 
 PlainRoute = tuple[int, int, int, dict[Any, Sequence[Lane]], Chooser]
 """A route as `Emitter.put` uses it: the number of fields, `Sendable.short`, the position of the key
@@ -64,12 +64,12 @@ class StreamRoutes:
         self.sendable = sendable
         self.lanes: list[Lane] = []
         self.choosers: list[Chooser] = []
-        """One per consumer."""
+        """One chooser per consumer."""
         self.choose: Chooser = _nowhere
         """Combines all choosers. Any grouping may raise, so a tuple is put into lanes only after
         all have chosen. Raises `UnsendableError` for a tuple that no record can hold."""
         self.spreaders: list[Spreader] = []
-        """The same choice for batches. One per consumer."""
+        """The same choosers for batches, one per consumer."""
         self.direct: dict[int, tuple[Lane, ...]] = {}
         """Task id → lane, for `emit(task=…)` on a direct stream."""
 
@@ -215,7 +215,9 @@ class _ByField:
 
 
 def _by_partial_key(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
-    """Power of two choices: of two candidates by hash, choose the one sent less by this task."""
+    """Power of two choices: hash the key to two tasks, and choose the one that this task has sent
+    fewer tuples to.
+    """
     if len(singles) == 1:
         return lambda _values: singles[0]
     count = len(singles)

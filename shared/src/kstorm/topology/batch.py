@@ -20,11 +20,11 @@ class TupleBatch:
         self, source: Source, columns: list[list[Any]], roots: Any = None, edges: Any = None
     ) -> None:
         self.source = source
-        """The stream and the task that emitted the tuples."""
+        """The emitting task and its stream."""
         self.columns = columns
         """One list per field, in the order in which the stream declares them."""
         self.roots, self.edges = roots, edges  # arrays of 64-bit ids, or None if nothing is tracked
-        # XOR of the edges emitted with each tuple as anchor; None while there are none.
+        # For each tuple, the XOR of the edges anchored to it. None while there are none.
         self.ack_vals: Any = None
         self.finished = False
         """True once it was acked or failed."""
@@ -40,7 +40,7 @@ class TupleBatch:
         return zip(*self.columns, strict=True)
 
     def tuples(self) -> Iterator[Tuple]:
-        """Yield the tuples as objects, to be acked singly: for a bolt that splits the batch."""
+        """Yield the tuples as objects that are acked one by one, for a bolt that splits the batch."""
         if self.roots is None:
             return map(Tuple, self.rows(), repeat(self.source))
         ids = self.roots.tolist(), self.edges.tolist()

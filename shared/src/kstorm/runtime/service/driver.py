@@ -2,9 +2,9 @@
 events to the engine.
 
 A driver is one process's share of a component (Storm's executors). It does not decide *when*
-something is sent, stored, committed or released. The engine does (`kstorm.core.engine`). The driver
-is crash-only: an error that leaves work undone ends the process at once. The work is then repeated
-from the last commit.
+something is sent, stored, committed or released. The engine decides that (`kstorm.core.engine`).
+The driver is crash-only: an error that leaves work undone ends the process at once. The work is
+then repeated from the last commit.
 """
 
 import asyncio
@@ -53,7 +53,8 @@ class Driver(EffectRunner[E]):
     group: str
     """The consumer group that distributes the tasks."""
     reads = True
-    """True if the records of the group's topic are the engine's input."""
+    """True if this process's consumer reads the records of the group's topic as the engine's input.
+    """
     topics: Collection[str] = ()
     """The topics that existed when the process started."""
     from_committed = False
@@ -71,10 +72,10 @@ class Driver(EffectRunner[E]):
         self.exposition.add(self.samples)
         self.journal = ServiceJournal(log)
         self.remark = ""
-        """Information for operators about a healthy process."""
+        """A remark for operators about a healthy process."""
         self._told_to_stop = False
         self._ending = threading.Lock()
-        # Errors before the start need an operator. After the start the exit code is 1.
+        # The exit code is 2 before the start, when errors need an operator, and 1 after it.
         self._exit_code = 2
         self._standby = Standby(log)
         self._begun_at = time.time()
@@ -97,7 +98,7 @@ class Driver(EffectRunner[E]):
         return ()
 
     def by_task(self) -> Mapping[int, Mapping[str, int]]:
-        """Return the counters of each task in this process, by topology-wide ID."""
+        """Return the counters of the tasks in this process, by topology-wide ID."""
         return {}
 
     def samples(self) -> Iterable[Sample]:
@@ -215,9 +216,9 @@ class Driver(EffectRunner[E]):
         self.log.info("stopped")
 
     def fatal(self, error: Exception) -> None:
-        """End the process now, or re-execute it if that suffices. Thread-safe.
+        """End the process immediately, or re-execute it if that suffices. Thread-safe.
 
-        Its tasks move to other processes or come back with it. Nothing is lost.
+        The tasks move to other processes, or this process gets them back. No work is lost.
         """
         # Never released: only one thread ends the process.
         self._ending.acquire()
@@ -288,7 +289,7 @@ class Driver(EffectRunner[E]):
     # Background work.
 
     async def _pump(self) -> None:
-        """Serve delivery reports. This must never wait for a delivery report itself."""
+        """Serve delivery reports. This must never wait for a delivery report."""
         while not self._stopping:
             if self.producer.poll():
                 self.perform(self.engine.confirmed(time.monotonic()))
@@ -319,7 +320,7 @@ class Driver(EffectRunner[E]):
 
     @property
     def not_ready(self) -> str:
-        """Reason why this process does not do its share, or ""."""
+        """Reason why this process is not ready, or ""."""
         if not self.consumer.joined:
             return f"has not joined the group {self.group!r} yet"
         if not self.consumer.assignment and not self.consumer.stands_by:

@@ -1,5 +1,6 @@
-"""Execute the effects of an engine and report their results to it. No effect is chosen or left out
-here."""
+"""Execute the effects of an engine and report their results to it. This module never chooses or
+omits effects.
+"""
 
 import asyncio
 import time
@@ -101,21 +102,22 @@ class EffectRunner(Generic[E]):
     # Effects.
 
     def perform(self, effects: list[Effect]) -> None:
-        """Execute effects. The agent runs the user code among them."""
+        """Execute effects. The agent runs the user code."""
         if runs := self._act(effects):
             self._feed(runs)
 
     def perform_event(self, event: Callable[[float], list[Effect]]) -> None:
-        """Report an event to the engine, and execute the effects. For callbacks of the event loop,
-        which have no caller that handles an error."""
+        """Report an event to the engine, and execute the effects. It is for callbacks of the event
+        loop, which have no caller to handle an error.
+        """
         try:
             self.perform(event(time.monotonic()))
         except Exception as error:  # noqa: BLE001 - on any error: the offset must not pass unfinished work
             self.fatal(error)
 
     async def work(self, runs: list[RunUserCode]) -> None:
-        """Run the user code of a job, and then that of the jobs that follow. Called by the agent."""
-        # A loop instead of recursion, as a thousand runs may follow one another.
+        """Run the user code of a job, and then that of the jobs that follow. The agent calls this."""
+        # This is a loop and not a recursion, because a thousand runs may follow one another.
         while True:
             following = (
                 [await self._run(runs[0])]
@@ -126,7 +128,7 @@ class EffectRunner(Generic[E]):
             runs = [run for some in following for run in some]
             if not runs:
                 return
-            # Input, timers and requests have their turn between two jobs.
+            # Let the event loop process input, timers and requests between two jobs.
             await asyncio.sleep(0)
 
     def _act(self, effects: list[Effect]) -> list[RunUserCode]:

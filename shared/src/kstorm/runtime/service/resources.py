@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Resources:
-    """The clients of one process. Those of a spout are opened on first use.
+    """The clients of one process. The clients of a spout are opened on first use.
 
     `fatal` is called when a client has failed permanently, and must end the process. `session` is
-    the process's ZooKeeper session, if one exists. Its creator closes it.
+    the process's ZooKeeper session, if one exists. The creator of the session closes it.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Resources:
             ),
             QUEUES: QueuePorts(open_rabbitmq=_open_rabbitmq, open_kestrel=_open_kestrel),
         }
-        """For `TopologyContext.resources`."""
+        """The value of `TopologyContext.resources`."""
 
     def close(self) -> None:
         """Close the ZooKeeper sessions opened here. Waits a few seconds at most."""
