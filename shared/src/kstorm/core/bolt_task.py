@@ -71,7 +71,7 @@ class BoltTask(BoltTime):
         )
         self.executed = 0
         self.pause_every = 64
-        """Tuples after which the driver is offered a pause."""
+        """Number of tuples after which the driver is offered a pause."""
         self._on_error, self.outbox = on_error, outbox
         self._sources: dict[tuple[str, int, str], Source] = {}
         self._inputs = {(i.component, i.stream) for i in topology.component(component).inputs}
@@ -80,13 +80,15 @@ class BoltTask(BoltTime):
         self._execute_batch = self._batch_executor(bolt)
         self._acks_itself = self.collector.basic = isinstance(bolt, BasicBolt)
         self.held = UnackedTuples(self.config.message_timeout_secs)
-        """Tuples given to a rich bolt that are neither acked nor failed."""
+        """Tuples that a rich bolt has received and neither acked nor failed."""
         self._every = self.config.topology_tick_tuple_freq_secs
         self._next_tick: float | None = None
         self._begin: Callable[[], None] | None = None
         """Called before each execution of a single tuple."""
         self._end: Callable[[Tuple], bool] | None = None
-        """Called after each one that did not raise. Returns False if it failed all the same."""
+        """Called after each execution that did not raise an error. Returns False if the bolt failed
+        the tuple.
+        """
 
     make_collector: ClassVar[type[BoltCollector]] = BoltCollector
 
@@ -97,7 +99,7 @@ class BoltTask(BoltTime):
 
     @property
     def unfinished(self) -> int:
-        """Tuples executed and neither acked nor failed: the bolt holds or has forgotten them."""
+        """Number of tuples that the bolt has executed and neither acked nor failed."""
         return self.executed - self.collector.acked - self.collector.failed
 
     def receive(self, frame: TupleFrame, offset: int = -1) -> Steps:
@@ -143,7 +145,7 @@ class BoltTask(BoltTime):
         return TupleBatch(source, columns, *ids)
 
     def _lose(self, frame: SalvagedFrame, _offset: int) -> None:
-        """Fail the tuples that do not decode. The others of their frame are executed."""
+        """Fail the tuples that do not decode. The other tuples of their frame are executed."""
         self.executed += frame.lost
         self.collector.lose(frame.lost, frame.lost_pairs)
         if frame.lost:
@@ -160,7 +162,7 @@ class BoltTask(BoltTime):
     def _execute_columns(self, batch: TupleBatch) -> Steps:
         """Execute the frame as one batch.
 
-        If that raises, nothing of the batch takes effect. Its tuples are then executed one by one,
+        If that raises an error, the batch has no effect. Its tuples are then executed one by one,
         so that only the bad ones fail.
         """
         collector = self.collector
@@ -248,7 +250,7 @@ class BoltTask(BoltTime):
 
     @property
     def _hold(self) -> Callable[[Tuple], None] | None:
-        """Remembers a tuple that was executed and is not finished."""
+        """Return the function that remembers an executed, unfinished tuple, if one is needed."""
         return self.held.add
 
     def _hold_batch(self, batch: TupleBatch) -> None:
@@ -259,7 +261,7 @@ class BoltTask(BoltTime):
     def _failed(self, tuple: Tuple, error: Exception | None) -> Sequence[Tuple]:
         """Fail a tuple whose execution failed.
 
-        Returns other tuples that the bolt must get again, because it may have forgotten them.
+        Returns other tuples that must be executed again, because the bolt may have dropped them.
         """
         self.collector.fail_for(tuple, error)
         self._report(tuple, error)
@@ -271,7 +273,7 @@ class BoltTask(BoltTime):
         yield from ()
 
     def _remind(self, tuples: Sequence[Any]) -> Steps:
-        """Execute tuples again that the bolt may have forgotten."""
+        """Execute tuples again that the bolt may have dropped."""
         raise NotImplementedError
 
     def _report(self, tuple: Tuple, error: Exception | None) -> None:
@@ -293,11 +295,11 @@ class BoltTask(BoltTime):
         due, self._next_tick = self._next_tick is not None, now + self._every
         self.collector.owner = get_ident()
         if due:
-            # Bolts need not ack a tick, so it is acked here.
+            # Bolts do not need to ack a tick, so kstorm acks it here.
             yield from self._execute_tuples([Tuple((self._every,), _TICK)], acks=True)
 
     def fail_held(self) -> int:
-        """Fail the tuples that the bolt holds, so that they are executed elsewhere at once.
+        """Fail the tuples that the bolt holds, so that they are replayed immediately.
 
         Returns their number.
         """

@@ -92,8 +92,8 @@ class SpoutTask(SpoutTime):
     def activate(self) -> Steps:
         """Activate the spout if it is inactive.
 
-        An exception from its own `activate` reaches the driver, because a spout cannot be half
-        active.
+        An exception from its own `activate` reaches the driver, because a partly activated spout
+        cannot work.
         """
         if not self.active:
             pending = self.spout.activate()
@@ -156,8 +156,8 @@ class SpoutTask(SpoutTime):
     def _pass_time(self, now: float) -> None:
         """Advance the clock and rotate pending tuples.
 
-        Rotation comes before anything else. So a task that was paused does not fail the tuples that
-        it emits on waking. Completions that waited for it still find their trees.
+        The rotation comes first. So a task that was paused does not fail the tuples that it emits
+        on waking. Completions that waited for it still find their trees.
         """
         self._now = now
         while now >= self._next_rotation:

@@ -42,18 +42,18 @@ class TupleFrame(Struct, array_like=True):
     count: int
     """Tuples in the frame."""
     roots: bytes
-    """Packed root id of each tuple, 0 if it is not tracked. Empty if none is."""
+    """Packed root id of each tuple, 0 if the tuple is not tracked. Empty if no tuple is tracked."""
     edges: bytes
-    """Packed edge id of each tuple. Empty if none is tracked."""
+    """Packed edge id of each tuple. Empty if no tuple is tracked."""
     more: dict[int, dict[int, int]]
     """Position → further `root → edge` pairs, for multi-anchored tuples only."""
     columns: list[list[Any]]
     """The values: one list per field, each `count` long."""
-    # The fields below are for later inspection. Older processes skip them.
+    # The fields below are for later inspection. Older releases ignore them.
     by: str = ""
     """The instance that sent it."""
     worked: int = 0
-    """Milliseconds from the start of the work on it until it was sent."""
+    """Milliseconds from the start of the work on the frame until it was sent."""
     parents: dict[int, list[int]] = {}
     """Position → edges of the tuples that it is anchored to, for traced trees."""
     # The fields below are new in format 2.
@@ -73,7 +73,7 @@ class SalvagedFrame(TupleFrame, array_like=True):
     lost_pairs: Mapping[int, int] = {}
     """Root → XOR of the lost edges, for the trees of these tuples."""
     reason: str = ""
-    """The error of one of them."""
+    """The decoding error of one of these tuples."""
 
 
 class AckFrame(Struct, array_like=True):
@@ -93,12 +93,13 @@ class AckFrame(Struct, array_like=True):
     """Roots whose timeout restarts."""
     begins: bool = False
     """The spout task starts a new run and does not wait for trees of its earlier run. Older
-    processes skip this field."""
+    releases ignore this field.
+    """
     by: str = ""
     """The instance that sent it. This field and `worked` are as in `TupleFrame`."""
     worked: int = 0
     origins: list[OriginRun] = []
-    """Source messages of the trees of `init_roots`: one for each, or none at all."""
+    """The source message of each tree of `init_roots`, or an empty list."""
     notes: dict[int, Note] = {}
     """Root → failure note, for some of `failed`."""
 
@@ -108,7 +109,7 @@ class CompletionFrame(Struct, array_like=True):
 
     version: int
     unused: int
-    """Always 0. Kept so that older processes can read the frame."""
+    """Always 0. Older releases need the field to read the frame."""
     acked: bytes = b""
     failed: bytes = b""
     reset: bytes = b""

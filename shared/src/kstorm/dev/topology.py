@@ -1,8 +1,8 @@
-"""`python -m kstorm.dev.topology MODULE:ATTR|FILE`, started by `./run topology`: runs a topology
-on this machine.
+"""`python -m kstorm.dev.topology MODULE:ATTR|FILE`, started by `./run topology`: run a topology on
+this machine.
 
 There is one process per executor, as on Kubernetes. Kafka and ZooKeeper are started unless they are
-given. The command shows progress until Ctrl-C, and then lets open trees finish.
+given. The command shows progress until Ctrl-C, and then waits for open trees to finish.
 """
 
 import argparse
@@ -37,7 +37,8 @@ _READY_SECS: Final = 240.0
 _LOOK_SECS: Final = 0.5
 
 # The topology's topics are created with exact partition counts before anything runs. Automatic
-# creation remains for topics that its bolts write to, because only the bolts know them.
+# creation remains enabled for the topics that its bolts write, because only the bolts' code
+# determines them.
 _KAFKA_SETTINGS: Final = {"auto.create.topics.enable": "true", "num.partitions": str(_PARTITIONS)}
 
 
@@ -136,8 +137,9 @@ def _show(processes: LocalProcesses, console: Console) -> None:
 
 
 def _provide_sources(topology: Topology, settings: Settings, *, create: bool) -> list[str]:
-    """Return the topics that KafkaSpouts read. An embedded Kafka creates them. Elsewhere they must
-    exist."""
+    """Return the topics that KafkaSpouts read. In an embedded Kafka they are created. In the user's
+    Kafka they must exist.
+    """
     spouts = [spec.component for spec in topology.spouts]
     sources = list(
         dict.fromkeys(spout.spout_config.topic for spout in spouts if isinstance(spout, KafkaSpout))

@@ -5,10 +5,11 @@ At every tick the coordinator:
 - detects partitions that were added or removed,
 - starts the partitions that belong to this task and whose lock it holds,
 - stops partitions that another process has taken over,
-- moves a partition to an available offset if the broker no longer has its offset.
+- moves a partition to an available offset if the broker does not have its offset any more.
 
 A partition that stays with this task keeps its manager, so a refresh does not cause any message to
-be read twice. `ZkCoordinator` and `StaticCoordinator` differ in when they look for partitions.
+be read twice. `ZkCoordinator` and `StaticCoordinator` differ in the times at which they look for
+partitions.
 """
 
 import logging
@@ -55,7 +56,9 @@ class _AssignedPartition:
 
     partition: Partition
     late: bool = False
-    """True if found after this task's first look-up: no user meant to skip its messages."""
+    """True if it was found after this task's first look-up. In this case its existing messages must
+    not be skipped.
+    """
     manager: PartitionManager | None = None
     """None until the partition is started."""
     begin: int | None = None
@@ -236,8 +239,8 @@ class PartitionCoordinator(ABC):
         offset = self._resume_at(slot, stored) if slot.begin is None else slot.begin
         if offset is None:
             return
-        # A stored `group` is left by an exactly-once run. Storing the offset again removes it, so
-        # that the offset counts from now on.
+        # A stored `group` comes from an exactly-once run. Storing the offset again removes the
+        # group, so that the offset takes precedence from then on.
         if stored is None or stored.offset != offset or stored.group:
             if slot.begin is None:
                 log.info(
@@ -261,8 +264,8 @@ class PartitionCoordinator(ABC):
     def _resumable(self, stored: StoredOffset | None) -> StoredOffset | None:
         """Return the stored offset, or None if it is another deployment's and must be ignored.
 
-        In that case this deployment's start is stored immediately, even if the offset is the same.
-        This identifies the deployment after a crash.
+        In that case this deployment's start offset is stored immediately, even if the offset is the
+        same. After a crash, this identifies the deployment.
         """
         ignored = (
             self._config.ignore_zk_offsets
@@ -339,7 +342,7 @@ class PartitionCoordinator(ABC):
                 f"{manager.pending} messages in flight are dropped"
             )
         if ahead and (manager.pending or manager.waiting):
-            # The messages in between are gone. This manager still finishes those in flight.
+            # The messages in between are lost. This manager still finishes the messages in flight.
             log.warning("%s continues at offset %d: %s", _name(slot.partition), offset, why)
             self._assign(manager, offset)
             return
@@ -424,7 +427,7 @@ class PartitionCoordinator(ABC):
         begins_anew = (
             fault.out_of_range and self._config.use_start_offset_time_if_offset_out_of_range
         )
-        # In all other cases reading continues.
+        # In all other cases the spout continues to read.
         if fault.undecodable is None and not begins_anew:
             self._heard[fault.partition] = fault.reason, now
         if slot is not None and fault.out_of_range:
@@ -435,7 +438,7 @@ class PartitionCoordinator(ABC):
 class ZkCoordinator(PartitionCoordinator):
     """Looks for partitions every `hosts.refresh_freq_secs`, and within 1 s of a failed fetch.
 
-    The name is Storm's. The hosts decide if it asks ZooKeeper or Kafka itself.
+    The name is Storm's. The `hosts` determine whether it queries ZooKeeper or Kafka.
     """
 
     _next_refresh = float("-inf")

@@ -1,12 +1,13 @@
-"""The stored offset of a partition, as JSON of Storm's documentation, *Storm Kafka Integration*.
+"""The stored offset of a partition, as JSON in Storm's format (Storm's documentation, *Storm Kafka
+Integration*).
 
     {"topology":{"id":"kafka-spout-demo-1-1489642910","name":"kafka-spout-demo"},
      "offset":2,"partition":0,"broker":{"host":"kafka-0","port":9092},"topic":"topic-storm"}
 
 `offset` is the first unfinished one, where a spout resumes. These fields may follow:
 
-- `group` (exactly-once spouts): if that consumer group has a position in Kafka, the position
-  counts, and `offset` follows it.
+- `group` (exactly-once spouts): if that consumer group has a position in Kafka, the position takes
+  precedence, and `offset` follows it.
 - `done` (at-least-once spouts): finished runs above `offset`, e.g. `[[5,9],[12,13]]` for 5 to 8 and
   12.
 - `reached` (spouts with event time): the latest event time of the messages before `offset`.
@@ -33,7 +34,9 @@ class TopologyRef(msgspec.Struct, frozen=True):
 
 
 class BrokerRef(msgspec.Struct, frozen=True):
-    """The partition's leader when an offset was stored. Informational, not used to connect."""
+    """The partition's leader when an offset was stored. It is informational, and not used to
+    connect.
+    """
 
     host: str
     port: int
@@ -46,7 +49,9 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
     broker: BrokerRef
     topic: str
     group: str = ""
-    """The consumer group whose position counts. "": `offset` counts, whatever the position."""
+    """The consumer group whose position takes precedence. "": `offset` takes precedence over any
+    position.
+    """
     done: list[Run] = []
     """Finished runs above `offset`, in order."""
     reached: int | None = None
@@ -72,7 +77,9 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_json(cls, data: bytes, partition: Partition, where: str) -> "StoredOffset":
-        """Decode data found at `where`. Raises `ConfigError` if it is not the partition's."""
+        """Decode data found at `where`. Raises `ConfigError` if the data is not an offset of the
+        partition.
+        """
         try:
             stored = msgspec.json.decode(data, type=cls)
             if not 0 <= stored.offset <= _MAX_OFFSET:

@@ -48,8 +48,9 @@ class KafkaMessageId(Struct, frozen=True, gc=False):
     partition: Partition
     offset: int
     epoch: int
-    """Number of the task's reading of this partition. Trees of an earlier reading do not finish
-    messages of a later one."""
+    """Identifies the period during which the task reads this partition. Trees from an earlier
+    period do not finish messages of a later one.
+    """
     attempt: int
     """1 for the first emission. A message with several tuples can have trees of two attempts in
     flight at the same time."""
@@ -95,7 +96,7 @@ class PartitionManager:
         self.waiting: deque[SourceMessage] = deque()
         """Messages that were read but not emitted yet."""
         self.next_offset = offset
-        """The next offset to emit: one more than the highest one emitted."""
+        """The next offset to emit, which is one more than the highest emitted one."""
         self.committed_to = stored
         """The offset that was last passed to the store."""
         self.stored_above = list(done)
@@ -104,7 +105,7 @@ class PartitionManager:
         """True if the spout has paused fetching of this partition."""
         self.times = times
         self.most_to_store: float = _EVERY_OFFSET
-        """Upper limit for the stored offset, whatever is finished."""
+        """Upper limit for the stored offset, even if later messages are finished."""
         self.retries = 0
         """Number of failed messages that wait to be emitted again."""
         self.claimed = offset
@@ -134,8 +135,8 @@ class PartitionManager:
         self._max_uncommitted = config.max_uncommitted_offsets
         self._max_behind = config.max_offset_behind
         self._above = CompletedRanges(done)
-        # The end of the partition as far as it was read. There is no message between the last one
-        # read and the end.
+        # The known end of the partition. There is no message between the last one that was read and
+        # this end.
         self._end = offset
         # Lower bound of `last_completed_offset`, so that the limit needs no search per message.
         self._floor = offset
@@ -150,7 +151,7 @@ class PartitionManager:
         self._step_over()
 
     def _step_over(self) -> None:
-        """Step over the offsets at the end that hold no message, once all messages are emitted."""
+        """Skip the offsets at the end that have no message, once all messages are emitted."""
         if self.next_offset < self._end and not self.waiting:
             self.outcomes.gap(self.next_offset, self._end)
             self.next_offset = self._end
@@ -192,7 +193,7 @@ class PartitionManager:
         partition, epoch, most = self.partition, self.epoch, self._max_uncommitted
         self.not_yet = None
         while waiting and taken < limit and len(ids) < room:
-            # The first condition alone is cheap and nearly always sufficient.
+            # The first condition is cheap, and nearly always sufficient.
             if self.next_offset - self._floor >= most and self.at_limit:
                 break
             message = waiting[0]
@@ -288,9 +289,10 @@ class PartitionManager:
             )
 
     def grant(self, stored: int | None) -> None:
-        """With `AT_MOST_ONCE`: allow messages below `stored`, if that is the claimed offset.
+        """With `AT_MOST_ONCE`, allow the spout to emit messages below `stored`, if that is the
+        claimed offset.
 
-        Then claim the messages that wait behind it, so that their end is the next offset to store.
+        Then claim the messages that wait after it, so that their end is the next offset to store.
         """
         if self.claimed in (self._granted, stored):
             self._granted = self.claimed
@@ -323,7 +325,9 @@ class PartitionManager:
         )
 
     def left_above(self, offset: int) -> list[Run]:
-        """Return the former owner's acked runs from `offset` on. The spout itself stores none."""
+        """Return the former owner's acked runs from `offset` on. The spout itself has not stored
+        these.
+        """
         return self._above.added_to([], offset)
 
     def skip_to(self, offset: int, why: str) -> None:
@@ -331,7 +335,7 @@ class PartitionManager:
         self.outcomes.skip(self._read_to, offset, why)
 
     def pass_over(self, first: int, end: int, why: str) -> int:
-        """Queue a dead letter for the undecodable offsets. Returns the next one to read."""
+        """Queue a dead letter for the undecodable offsets. Returns the next offset to read."""
         read_to = self._read_to
         if read_to < end:
             self.waiting.append(UndecodableBatch(self.partition, max(first, read_to), end, why))
@@ -356,13 +360,15 @@ class PartitionManager:
         return self.next_offset - self._floor >= self._max_uncommitted
 
     def oldest_pending_age(self, now: float) -> float:
-        """Return seconds since the first emission of the oldest unfinished message, else 0."""
+        """Return the seconds since the first emission of the oldest unfinished message, or 0
+        without one.
+        """
         oldest = next(iter(self._pending.values()), None)
         return 0.0 if oldest is None else now - oldest.since
 
     @property
     def oldest_unfinished(self) -> SourceMessage | None:
-        """The first unfinished message of those that were read, emitted or not, if any."""
+        """The first unfinished message that was read, even if it was not emitted yet, or None."""
         pending = next(iter(self._pending.values()), None)
         if pending is not None:
             return pending.message
@@ -377,7 +383,7 @@ class PartitionManager:
         return last.end if isinstance(last, UndecodableBatch) else last.offset() + 1
 
     def _emit_again(self, offset: int, tuples: Sequence[Values], failure: Exception | None) -> None:
-        """Start a retry with the tuples of the message, or with the failure of its scheme."""
+        """Start a retry with the tuples of the message. If its scheme failed, handle that failure."""
         self._retry.retry_started(offset)
         self.retries -= 1
         pending = self._pending[offset]
@@ -398,7 +404,7 @@ class PartitionManager:
             emit_message(self._collector, tuples, id if self._tracks else None, self._stream)
         except Exception as error:  # noqa: BLE001 - user groupings may raise anything
             self.refused(id, explain_unemittable(tuples, error), error)
-        # Untracked messages are finished on emission. By now the message is in `_pending`.
+        # Untracked messages are finished on emission. At this point the message is in `_pending`.
         if not self._tracks:
             for _ in tuples:
                 self.ack(id)

@@ -1,7 +1,7 @@
 """`KafkaSpout`: emits the messages of a topic and stores its progress in ZooKeeper.
 
-It follows Storm's documentation, *Storm Kafka Integration*. Partitions are assigned by task index,
-with one `PartitionManager` each, and emit in turn. Failed messages go first. Changed offsets are
+It follows Storm's documentation, *Storm Kafka Integration*. Partitions are assigned by task index.
+Each has a `PartitionManager`, and they emit in turn, failed messages first. Changed offsets are
 stored every `state_update_interval_ms`. Unlike Storm's spout, one `next_tuple` emits several
 messages, up to the collector's capacity.
 
@@ -54,7 +54,7 @@ _FLUSH_SECS: Final = 5.0
 """Maximum seconds that `close` waits for the last offsets to be stored."""
 _MOST_FAILING: Final = 5
 _LEAST_FLUSH_SECS: Final = 1.0
-"""Minimum share of `_FLUSH_SECS` for ZooKeeper, however long Kafka took."""
+"""Minimum share of `_FLUSH_SECS` for ZooKeeper, regardless of the time that Kafka took."""
 
 
 class KafkaSpout(Timed, Positioned, Traced, Spout):
@@ -89,7 +89,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
                 "so a restart looks like a new deployment: set KSTORM_TOPOLOGY_ID to the same "
                 "value for all processes of a deployment"
             )
-        # Fail now, and not when the first partition starts, if the manager cannot be created.
+        # If the retry manager cannot be created, fail now and not when the first partition starts.
         make_retry_manager(self.spout_config)
         open_scheme(self.spout_config.scheme)
         topology = TopologyRef(ports.topology_id or context.topology.name, context.topology.name)
@@ -197,7 +197,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
     def origins(
         self, message_ids: Sequence[KafkaMessageId]
     ) -> Iterable[tuple[str, int, int, Sequence[int]]]:
-        """Most batches are of one partition, which costs 50 ns per message."""
+        """Most batches belong to a single partition, which costs 50 ns per message."""
         first, last = message_ids[0], message_ids[-1]
         offsets = [id.offset for id in message_ids]
         places = [id.partition for id in message_ids]
@@ -259,7 +259,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         return ""
 
     def activate(self) -> None:
-        """Resume: from now on `next_tuple` stores the offsets."""
+        """Resume. From now on `next_tuple` stores the offsets."""
         self._deactivated = False
 
     def deactivate(self) -> None:
@@ -284,9 +284,9 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         )
 
     def problem(self) -> KstormError | None:
-        """Return why offsets cannot be stored or messages not be decoded, or None if they can.
+        """Return why offsets cannot be stored or messages cannot be decoded, or None.
 
-        Used by the readiness check.
+        The readiness check uses this.
         """
         unread = (manager.not_yet for manager in self._coordinator.all_managers())
         return (
@@ -295,7 +295,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
 
     @property
     def unread(self) -> str:
-        """The reason why Kafka cannot be read at the moment, as far as known, or "" if it can."""
+        """The known reason why Kafka cannot be read at the moment, or ""."""
         return self._coordinator.unread(self._clock())
 
     def metrics(self) -> dict[str, float]:
@@ -337,8 +337,8 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
     def oldest_unfinished_seconds(self, unix_ms: float) -> dict[Partition, float]:
         """Return the age of each partition's oldest unfinished message, by the message's timestamp.
 
-        0 if all are finished. The age of an unread message or one without a timestamp counts from
-        when it was first seen here.
+        The age is 0 if all messages are finished. For an unread message, or one without a
+        timestamp, it is the time since this task first saw it.
         """
         found = {}
         for manager in self._coordinator.all_managers():
@@ -372,14 +372,16 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         return limit
 
     def _store_what_ended(self, manager: PartitionManager) -> None:
-        """Store offsets every `state_update_interval_ms`, and at a partition's last tree."""
+        """Store offsets every `state_update_interval_ms`, and when a partition's last tree has
+        ended.
+        """
         now = self._clock()
         if manager.pending == 0 or now >= self._next_update:
             self._next_update = now + self._update_interval
             self._coordinator.commit()
 
     def _claim(self) -> None:
-        # With `AT_MOST_ONCE` nothing is emitted before it is stored as done.
+        # With `AT_MOST_ONCE`, a message is stored as done before it is emitted.
         if self._claims:
             self._coordinator.claim()
 
@@ -406,8 +408,8 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
     def _fill(self) -> None:
         """Read more messages and pass them to their partitions.
 
-        This is called after everything allowed has been emitted. A partition that still has
-        messages holds them back, so it is paused to avoid buffering more. With `AT_MOST_ONCE`,
+        This is called after all allowed messages have been emitted. If a partition still has
+        messages, it is at a limit, so it is paused to avoid buffering more. With `AT_MOST_ONCE`,
         messages only wait for their offset to be stored, so such a partition may buffer up to one
         batch.
         """
@@ -431,7 +433,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
                 reading.end_reached(end)
 
     def _report_problem(self) -> None:
-        """Report once that offsets cannot be stored or messages not be decoded. Work continues."""
+        """Report once that offsets cannot be stored or messages cannot be decoded. Work continues."""
         problem = self.problem()
         text = None if problem is None else str(problem)
         if problem is not None and text != self._problem:
@@ -439,7 +441,9 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         self._problem = text
 
     def _warn_if_throttled(self, now: float) -> None:
-        """Log once when a partition is blocked by one old message, or it would look idle."""
+        """Log once when an old message blocks a partition, because the partition would otherwise
+        look idle.
+        """
         throttled = {m.partition: m for m in self._coordinator.all_managers() if m.at_limit}
         for partition in throttled.keys() - self._throttled:
             manager = throttled[partition]

@@ -1,7 +1,7 @@
 """Decodes records of the ackers' topics with code of its own, since it serves to check kstorm's.
 
 A frame is a MessagePack array. Its columns are 8-byte ids, little-endian. docs/architecture.md
-describes who writes them.
+describes the processes that write them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The engine of a bolt process: executes frames, ticks and hooks.
 
-There is one path of execution. Its policy (`leaving`) defines what happens at the end of a poll,
-and so when emits, acks, changes and offsets leave: see `kstorm.core.engine.leaving`.
+Both guarantees share one path of execution. Its policy (`kstorm.core.engine.leaving`) defines the
+end of a poll, and thereby when emits, acks, changes and offsets are sent.
 """
 
 import copy
@@ -33,10 +33,10 @@ LoadState = Callable[[int], TaskState]
 
 
 class CurrentWork(Protocol):
-    """The work in progress, shown to clients such as sinks.
+    """The work in progress, for clients such as sinks.
 
-    Records that a bolt writes elsewhere belong to the current unit. So its input offset waits for
-    them too.
+    Records that a bolt writes to other topics belong to the current unit, so that the input offset
+    waits for them too.
     """
 
     unit: Unit | None
@@ -241,7 +241,7 @@ class BoltEngine(SendingEngine[BoltTask]):
         self.states.pop(tenure.index, None)
 
     def _call_hook(self, hook: str, tasks: Iterable[int], number: int) -> Routine:
-        """Call a hook of the bolts of some tasks as a job of its own, if they override it."""
+        """Call a hook of the bolts of some tasks as a separate job, if they override it."""
         if hook in self._hooks:
             chosen = list(tasks)
             yield from self._run(lambda: self._call(hook, chosen, number))

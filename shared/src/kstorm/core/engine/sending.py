@@ -42,7 +42,7 @@ class SendingEngine(Engine[T]):
 
     @property
     def waits_for_checkpoint(self) -> bool:
-        """True if anything can leave only with a checkpoint, or waits for the next tick."""
+        """True if any results can be sent only with a checkpoint, or wait for the next tick."""
         return self.leaving.waits_for_checkpoint or bool(self.outbox.handed_over)
 
     def checkpoint(self, now: float) -> list[Effect]:
@@ -56,14 +56,14 @@ class SendingEngine(Engine[T]):
         yield from self.leaving.let_go(tenure)
 
     def send_now(self, unit: Unit, records: Sequence[OutgoingRecord]) -> None:
-        """Send records without asking the policy."""
+        """Send records immediately, regardless of the policy."""
         super()._send(unit, records)
 
     def _send(self, unit: Unit, records: Sequence[OutgoingRecord]) -> None:
         self.leaving.send(unit, records)
 
     def _flush(self, unit: Unit) -> None:
-        """Let the emits and acks of a unit leave, after the calls of other threads."""
+        """Flush the emits and acks of a unit, after the calls of other threads."""
         self.outbox.take_over()
         self.leaving.flush(unit)
 

@@ -1,8 +1,8 @@
 """The engine of a spout process: requests tuples up to the pending limit and reports completions.
 
-Task i is partition i of the completions topic: the process that is assigned this partition runs the
-task. A task reads completions only from the topic's end at its assignment. It does not wait for
-trees of other processes.
+Task i is partition i of the completions topic, and the process that is assigned this partition runs
+the task. A task reads completions only from the end that the topic has at its assignment, because
+it does not wait for trees of other processes.
 """
 
 import copy
@@ -28,7 +28,7 @@ from kstorm.errors import FrameError
 from kstorm.topology import Topology, TopologyContext
 
 CALLS_A_TURN = 100
-"""Calls of `next_tuple` per task and turn, unless a call emits nothing."""
+"""Number of calls of `next_tuple` per task and turn, unless a call emits nothing."""
 _LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
 _STALL_SECS = 5.0
 
@@ -105,13 +105,14 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         self.topic = topology.completions_topic(component)
         self.config = spec.config
         self.active = True
-        """False if the topology is deactivated: spouts stop emitting, and in-flight trees finish.
+        """False if the topology is deactivated, so that spouts stop emitting while trees in flight
+        finish.
         """
         self.rest = 0.0
         """Seconds between the last turn of the spouts and the next. Doubles while there is nothing
         to emit."""
         self.next_turn = 0.0
-        """Time of the spouts' next turn. Infinity during a turn."""
+        """Time of the spouts' next turn. It is infinite during a turn."""
         self._template: Any = spec.component
         self._next_id, self._next_ids, self._calls_a_turn = next_id, next_ids, calls_a_turn
         self._resources = dict(resources or {})

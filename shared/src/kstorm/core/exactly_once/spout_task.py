@@ -14,7 +14,7 @@ from kstorm.topology import Traced
 
 
 class ExactSpoutTask(SpoutTask):
-    """Like `SpoutTask`, but nothing is emitted again.
+    """Like `SpoutTask`, but messages are never emitted again.
 
     A tree that exceeds the message timeout is counted, and its timeout restarts.
     """
@@ -43,7 +43,7 @@ class ExactSpoutTask(SpoutTask):
         )
 
     def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
-        """Report late trees by their messages. Their slots stay taken until they end."""
+        """Report late trees by their messages. These trees count as pending until they end."""
         if overdue:
             some = ", ".join(repr(message_id) for message_id, _ in islice(overdue.values(), 5))
             late = (

@@ -1,4 +1,4 @@
-"""Looks up the committed offsets of a spout's consumer group: the `PositionReader`."""
+"""Looks up the committed offsets of a spout's consumer group. Implements `PositionReader`."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ _AT_ONCE: Final = 8
 class GroupPositions:
     """Committed offsets of one consumer group. Used on the event loop, where only `close` blocks.
 
-    It uses a consumer that is not a member, because an admin client closed during a request can
+    It uses a consumer that is not a member. An admin client that is closed during a request can
     crash or block the process (librdkafka 2.16.0).
     """
 

@@ -114,7 +114,9 @@ class BoltDriver(Driver[BoltEngine]):
         return self._store
 
     def _refuse(self, task: int, left: Mapping[bytes, bytes]) -> None:
-        """End the process if tuples are left that at-least-once processing would lose."""
+        """End the process, because an exactly-once run left tuples that at-least-once processing
+        would lose.
+        """
         if left:
             self.fatal(
                 unfinished_error(self.component, self.engine.topic, self._changelog, task, left)

@@ -113,8 +113,8 @@ class SpoutDriver(Driver[SpoutEngine]):
 
     def periodic(self) -> None:
         self.engine.active = self._watch.active
-        # Report to ZooKeeper, where operators wait for it, whether emitting has stopped and what is
-        # in flight.
+        # Write to ZooKeeper whether emitting has stopped and how much is in flight, because
+        # operators' commands wait for this.
         active = self.engine.emits if self.engine.tenures else self._watch.active
         self._watch.tell(
             SpoutReport(
@@ -138,7 +138,7 @@ class SpoutDriver(Driver[SpoutEngine]):
 
     @property
     def not_ready(self) -> str:
-        # Also not ready while the control node is writable by anyone.
+        # The process is also not ready while anyone may write the control node.
         return super().not_ready or self._watch.not_ready
 
     def components(self) -> Iterable[tuple[int, Component]]:
