@@ -272,13 +272,10 @@ class MarkSender:
         ]
         self._format = topology.config.topology_frame_format
         self.interval = spec.config.topology_watermark_interval_ms / 1000
+        self.sends = bool(self._places)
+        """True if the component sends watermarks at all."""
         self._sent: dict[int, Mark] = {}
         self._next = self._again = 0.0
-
-    @property
-    def sends(self) -> bool:
-        """True if the component sends watermarks at all."""
-        return bool(self._places)
 
     def may(self, now: float) -> bool:
         """Return True if watermarks may be sent now, if there are any."""

@@ -36,7 +36,8 @@ class Checkpoints(BoltLeaving):
         engine._report_too_large()
         if not engine.stateful:
             self.send(unit, engine.outbox.drain_acks())
-            self.send(unit, engine.time.frames())
+            if engine.time.sends:
+                self.send(unit, engine.time.frames())
 
     def end_poll(self, unit: Unit) -> None:
         if self._engine.stateful:
@@ -48,7 +49,8 @@ class Checkpoints(BoltLeaving):
     def is_due(self, now: float) -> bool:
         engine = self._engine
         late = engine.outbox.has_tuples or (
-            not engine.stateful and (engine.outbox.has_acks or engine.time.is_due)
+            not engine.stateful
+            and (engine.outbox.has_acks or (engine.time.sends and engine.time.is_due))
         )
         return late or super().is_due(now)
 

@@ -129,7 +129,7 @@ class Epochs(Leaving[T]):
             or outbox.letters
             or outbox.records
             or self.has_news()
-            or self._engine.time.is_due
+            or (self._engine.time.sends and self._engine.time.is_due)
         )
 
     def _epoch(self) -> Routine:

@@ -15,11 +15,13 @@ class ProcessTime:
         self._engine = engine
         self.plan = TimePlan(engine.topology)
         self._sender = MarkSender(engine.topology, self.plan, engine.component)
+        self.sends = self._sender.sends
+        """True if the tasks send watermarks. Otherwise event time costs a look at this."""
         self._next_look = 0.0
 
     def marks(self) -> dict[int, Mark]:
         """Return the known watermarks of the tasks at work, by task id."""
-        if not self._sender.sends:
+        if not self.sends:
             return {}
         tasks = [tenure.task for tenure in self._engine.tenures.values() if tenure.works]
         found = {task.task_id: task.mark(self._engine.now) for task in tasks}

@@ -53,7 +53,8 @@ class SpoutSends(SpoutLeaving):
         self.send(unit, engine.outbox.drain_tuples())
         engine._report_too_large()
         self.send(unit, engine.outbox.drain_acks())
-        self.send(unit, engine.time.frames())
+        if engine.time.sends:
+            self.send(unit, engine.time.frames())
         letters, engine.outbox.letters = engine.outbox.letters, []
         for letter in letters:
             engine._store_letter(letter, unit)
@@ -61,9 +62,11 @@ class SpoutSends(SpoutLeaving):
 
     def tick(self) -> None:
         """Send watermarks that are due, also while nothing is emitted."""
-        unit = Unit()
-        self.send(unit, self._engine.time.frames())
-        unit.close()
+        time = self._engine.time
+        if time.sends:
+            unit = Unit()
+            self.send(unit, time.frames())
+            unit.close()
 
     def let_go(self, tenure: TaskTenure[SpoutTask]) -> Routine:
         """Release a spout task:
