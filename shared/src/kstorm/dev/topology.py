@@ -59,9 +59,9 @@ class TopologyOptions:
     """File with properties for `${name}` in the YAML file, or ""."""
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the topology. Return the exit code: 0 after Ctrl-C, 2 if it cannot run."""
-    arguments = _parser().parse_args()
+    arguments = _parser().parse_args(words)
     return run_command("kstorm topology", lambda: run(_options(arguments), Screen()))
 
 

@@ -291,7 +291,7 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
         from kubernetes import client, config
     except ModuleNotFoundError as error:
         raise ControlError(
-            f"this needs the module {error.name!r}, which is not installed: install kstorm[control]"
+            f"this needs the module {error.name!r}, which is not installed: pip install 'kstorm[control]'"
         ) from None
     settings = client.Configuration()
     settings.retries = 1
