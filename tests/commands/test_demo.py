@@ -1,4 +1,4 @@
-"""`./run demo` and `./run topology` as a user starts them, with few messages."""
+"""`kstorm demo` and `kstorm dev` as a user starts them, with few messages."""
 
 import json
 import re
@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,12 +186,11 @@ def test_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> N
     Ctrl-C ends it with exit code 0.
     """
     with started(
-        "kstorm.dev.topology", "examples.wordcount.topology:topology", home=tmp_path
+        "kstorm", "dev", "examples.wordcount.topology:topology", home=tmp_path
     ) as topology:
-        eventually(lambda: "kstorm.cli produce" in topology.said, 300)
-        command = next(
-            line for line in topology.said.splitlines() if "kstorm.cli produce" in line
-        ).split()
+        eventually(lambda: " produce " in topology.said, 300)
+        found = next(line for line in topology.said.splitlines() if " produce " in line).split()
+        command = [sys.executable, "-m", "kstorm", *found[found.index("produce") :]]
         subprocess.run(command, cwd=ROOT, input=b"to be or not to be\n\n", check=True, timeout=120)
         bootstrap = command[-1]
         assert read_words(bootstrap, "word-counts", 6) == {"to": 2, "be": 2, "or": 1, "not": 1}
