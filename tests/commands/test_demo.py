@@ -244,12 +244,12 @@ def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments", "says"),
+    ("verb", "arguments", "says"),
     [
-        ("topology", ["nothing.here:topology"], "there is no module"),
-        ("topology", ["examples.wordcount.topology:nothing"], "has no 'nothing'"),
+        ("dev", ["nothing.here:topology"], "there is no module"),
+        ("dev", ["examples.wordcount.topology:nothing"], "has no 'nothing'"),
         (
-            "topology",
+            "dev",
             ["examples.wordcount.topology:topology", "--topic", "a:b"],
             "--topic a:b: give NAME or NAME:PARTITIONS",
         ),
@@ -262,13 +262,11 @@ def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
         ),
     ],
 )
-def test_mistake_costs_one_line(
-    tmp_path: Path, module: str, arguments: list[str], says: str
-) -> None:
+def test_mistake_costs_one_line(tmp_path: Path, verb: str, arguments: list[str], says: str) -> None:
     """A wrong argument ends the command with exit code 2 and a sentence, without a stack trace."""
-    with started(f"kstorm.dev.{module}", *arguments, home=tmp_path) as command:
+    with started("kstorm", verb, *arguments, home=tmp_path) as command:
         assert command.process.wait(120) == 2
     last = command.said.splitlines()[-1]
-    assert last.startswith(f"kstorm {module}: ")
+    assert last.startswith(f"kstorm {verb}: ")
     assert says in last
     assert "Traceback" not in command.said

@@ -115,16 +115,17 @@ def test_changed_code_runs_with_the_state_of_before(folder: Path, eventually: Ev
         user.sees(r"hello\.py:18: SyntaxError: '\(' was never closed")
         user.changes("count = self", "count = 1 // 0 + self")
         user.sees(r"acked \d")
-        user.sends("cow")
+        user.sends("calf")
         user.sees(r"count-0: hello\.py:8 in execute: ZeroDivisionError: ")
         user.changes("", "")
         user.sees(r"acked \d")
-        user.reads("cow\t1", "cow\t11", "cow\t12")  # the spout has sent the message again
+        user.sends("cow")
+        user.reads("cow\t12")
         user.leaves()
     with started("kstorm", *ARGUMENTS, home=folder, folder=folder) as command:
         user = Developer(folder, command, eventually)
         user.sends("cow")
-        user.reads("cow\t1", "cow\t11", "cow\t12", "cow\t13")
+        user.reads("cow\t12", "cow\t13")
         user.leaves()
     with started("kstorm", *ARGUMENTS, "--fresh", home=folder, folder=folder) as command:
         user = Developer(folder, command, eventually)

@@ -33,6 +33,8 @@ topology = builder.build()
 def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UserCode:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("hello_code", "parts"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "hello_code.py").write_text(CODE)
     (tmp_path / "parts.py").write_text("SIZE = 2\n")
