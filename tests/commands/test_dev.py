@@ -47,7 +47,7 @@ class Developer:
         self.sees(r"acked \d")
 
     def sees(self, pattern: str) -> str:
-        """Wait until a line with the pattern is printed after those that were seen before."""
+        """Wait until the command prints a line with the pattern, and return the matched text."""
         rest = ""
 
         def printed() -> bool:

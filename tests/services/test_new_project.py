@@ -85,3 +85,13 @@ def test_project_runs_on_real_servers_without_spark(
             assert process.wait(120) == 0, out.read_text()
         finally:
             process.terminate()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(LONG)
+def test_demo_runs_from_the_packages(uv: str, packages: Path, tmp_path: Path) -> None:
+    """Its topology is an example of the repository, which the wheel has too."""
+    install(uv, packages, tmp_path / "venv", "kstorm[demo]")
+    environment = clean_environment(tmp_path / "venv")
+    said = run(["kstorm", "demo", "--sentences", "1000"], tmp_path, environment)
+    assert "lost: 0, words over: 0." in said
