@@ -3,8 +3,10 @@ letters.
 """
 
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -186,8 +188,10 @@ def test_code_decides_if_the_spout_can_replay(
     config = SpoutConfig(KafkaHosts(), source, id="lines")
     builder.set_spout("lines", KafkaSpout(config) if kafka_spout else FeederSpout("line"))
     topology: Topology = builder.build()
-    monkeypatch.setattr(copying, "code_of", lambda *_: topology)
-    monkeypatch.setenv("KSTORM_TOPOLOGY", "some:code")
+    code_module = ModuleType("code_of_the_spout")
+    monkeypatch.setattr(code_module, "topology", topology, raising=False)
+    monkeypatch.setitem(sys.modules, code_module.__name__, code_module)
+    monkeypatch.setenv("KSTORM_TOPOLOGY", "code_of_the_spout:topology")
     letters.write(letters.letter(7, topic=source))
     code, _, complained = replay("0", "--yes")
     assert (code, "--force copies it anyway" in complained) == (

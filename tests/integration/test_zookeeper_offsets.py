@@ -163,6 +163,7 @@ def test_last_offset_is_stored_before_the_release(world: World, eventually: Even
             eventually(lambda: world.offset() is not None, 20)
         store.save(P0, at(round + 1))
         store.close()
+        eventually(lambda: world.client.exists(world.lock) is None, 20)
         assert world.offset() == round + 1
 
 

@@ -2,16 +2,21 @@
 
 import json
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
+from kstorm.core.dead_letters import FAILED, DeadLetter, LetterError, roots_of
+from kstorm.core.origins import OriginRun
+from kstorm.core.wire import VERSION, AckFrame, encode, pack_ids
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm_pipeline import PipelineError
 from kstorm_pipeline.audit import audit as module
@@ -43,9 +48,9 @@ class Audited:
             replace(settings, bootstrap_servers=bootstrap, topology=self.topology),
         )
         self.tables = Tables(settings.tables)
-        admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
         names = [f"{self.topology}.__finished", f"{self.topology}.__dead_letters"]
-        for made in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
+        for made in self._admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
             made.result(30)
         self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         for number in range(10):
@@ -79,6 +84,32 @@ class Audited:
             "reason": "why",
         }
         self._producer.produce(f"{self.topology}.__dead_letters", json.dumps(letter))
+
+    def bury_tuple(self, *roots: int) -> None:
+        """Write the dead letter of a bolt's tuple."""
+        letter = DeadLetter(
+            topology=self.topology,
+            component="check",
+            task=7,
+            reason="failed 10 times",
+            topic=f"{self.topology}.split",
+            partition=2,
+            offset=40,
+            row=3,
+            kind=FAILED,
+            error=LetterError(type="ValueError"),
+            roots=roots_of(roots),
+        )
+        self._producer.produce(f"{self.topology}.__dead_letters", msgspec.json.encode(letter))
+
+    def begin_trees(self, first: int, roots: Sequence[int]) -> None:
+        """Write the inits of consecutive messages' trees into the ackers' topic."""
+        ids = pack_ids(roots)
+        origins = [OriginRun(self.source.topic, 0, 1, len(roots), first)]
+        frame = AckFrame(VERSION, 1, ids, ids, ids, ids, origins=origins)
+        topic = f"{self.topology}.__acker"
+        self._admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+        self._producer.produce(topic, encode(frame))
 
     def discard(self, key: str) -> None:
         """Write a tombstone."""
@@ -122,6 +153,27 @@ def test_complete_topology_has_no_faults(audited: Audited) -> None:
         0,
         0,
     )
+
+
+def test_done_message_names_the_dead_letter_of_its_tuple(audited: Audited) -> None:
+    """A tuple of two messages counts for both. It is not a fault, and without letters all are 0."""
+    audited.say(0, 10)
+    highest = (1 << 64) - 1
+    audited.begin_trees(2, [highest, 12, 13])
+    assert audited.audit().summary()["except_tuples"] == 0
+    audited.bury_tuple(highest, 13)
+    audited.bury_tuple(13)
+    audited.bury_tuple(99)
+    outcome = audited.audit()
+    assert faults(outcome) == []
+    assert outcome.summary()["except_tuples"] == 2
+    found = [each for each in outcome.findings if each.what == "done, except for a tuple"]
+    assert [(each.first, each.end, each.note) for each in found] == [
+        (2, 3, "dead letter 0 (check: ValueError)"),
+        (4, 5, "dead letter 0 (check: ValueError), dead letter 1 (check: ValueError)"),
+    ]
+    rows = audited.tables.read(audited.spark, "audit_windows").orderBy("checked").collect()
+    assert [row.except_tuples for row in rows] == [0, 2]
 
 
 @pytest.mark.slow

@@ -8,13 +8,14 @@ from datetime import timedelta
 from random import Random
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from kstorm.core.failure_notes import Note
-from kstorm.core.origins import OriginRun
+from kstorm.core.origins import OriginNumbers, OriginRun, read_origins, unknown_origins
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, encode, pack_ids
 from kstorm.testing import LocalCluster
 from kstorm_pipeline.audit import frames, proof
@@ -77,7 +78,9 @@ def test_frames_of_kstorm_are_decoded(
         *((signed(root), signed(val), False, False) for root, val in acks),
         *((signed(root), 0, False, True) for root in failed),
     ]
-    assert frames.begins(data) == (task if begins else None)
+    assert list(frames.origins(data)) == [
+        (signed(root), "t", 0, 5 + number) for number, (root, _) in enumerate(inits)
+    ]
     acked = [root for root, _ in inits]
     notes = dict.fromkeys(failed, Note(4, "KeyError", "x", "join.py:41"))
     said = encode(
@@ -86,10 +89,46 @@ def test_frames_of_kstorm_are_decoded(
     assert frames.completed(said) == tuple(map(signed, acked))
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["", "orders", "Aufträge"]),
+            st.integers(0, 3),
+            st.integers(1, 3),
+            st.lists(st.integers(0, 1 << 40), min_size=1, max_size=5, unique=True).map(sorted),
+        ),
+        max_size=6,
+    )
+)
+def test_origins_are_decoded_as_kstorm_decodes_them(
+    runs: list[tuple[str, int, int, list[int]]],
+) -> None:
+    """With steps of every width, several topics, and trees of unknown origin."""
+    numbers = OriginNumbers()
+    columns = [numbers.columns([run]) if run[0] else unknown_origins(len(run[3])) for run in runs]
+    places, offsets = (
+        np.concatenate([np.empty(0, np.int64), *(column[at] for column in columns)])
+        for at in (0, 1)
+    )
+    roots = range(1, places.size + 1)
+    encoded = numbers.runs(places, offsets)
+    data = encode(
+        AckFrame(VERSION, 1, pack_ids(roots), pack_ids(roots), origins=encoded, by="spout-0")
+    )
+    expected = zip(roots, read_origins(encoded, places.size), strict=True)
+    assert list(frames.origins(data)) == [
+        (root, *origin[:3]) for root, origin in expected if origin is not None
+    ]
+
+
 @given(st.binary(max_size=60))
 def test_invalid_frames_are_refused(data: bytes) -> None:
     """Only with ValueError or struct's error."""
-    for read in (lambda: list(frames.updates(data)), lambda: frames.completed(data)):
+    for read in (
+        lambda: list(frames.updates(data)),
+        lambda: list(frames.origins(data)),
+        lambda: frames.completed(data),
+    ):
         with suppress(ValueError, struct.error):
             read()
 

@@ -1,20 +1,27 @@
 """Pages of dead letters and events with a real Kafka: what they show and what they hide."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka.cimpl import NewTopic
 from playwright.sync_api import Page, expect
 
 from kstorm.core.dead_letters import LetterError
+from kstorm.core.origins import OriginRun
+from kstorm.core.wire import VERSION, AckFrame, encode, pack_ids
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.events import Event
+from kstorm.introspection.outline import Outline
 from kstorm.operations.letters.selection import fingerprint
 from kstorm.runtime.kafka.event_log import write_event
+from kstorm.runtime.kafka.single_partition_topic import write_topic
 from tests.integration.dead_letters import Letters
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, topology
 
+ROOT = 0xDEADBEEF00000011
 EVIL = "<img src=x onerror=alert(1)>\u202e</script>"
 
 
@@ -31,7 +38,8 @@ def letters(kafka: EmbeddedKafka) -> Letters:
             8, error=told, reason=EVIL, headers=[("h", "SECRET")], value=b"SECRET", key=b"SECRET"
         )
     )
-    letters.write(letters.letter(9, topic="desk.count", row=2))
+    letters.write(letters.letter(9, topic="desk.count", row=2, roots=[f"{ROOT:016x}"]))
+    begin_tree(letters)
     for event in (
         Event(
             at=1,
@@ -53,12 +61,29 @@ def letters(kafka: EmbeddedKafka) -> Letters:
     return letters
 
 
+def begin_tree(letters: Letters) -> None:
+    """Write the init of the tree `ROOT`, whose message is orders/3/17."""
+    acker = f"{letters.name}.__acker"
+    letters.admin.create_topics([NewTopic(acker, 1, 1)])[acker].result(30)
+    ids = pack_ids([ROOT - 1, ROOT])
+    origins = [OriginRun("orders", 3, 1, 2, 16)]
+    init = AckFrame(VERSION, 1, init_roots=ids, init_vals=ids, origins=origins)
+    write_topic(letters.settings, acker, [(b"", encode(init))])
+
+
 @pytest.fixture(scope="module")
 def url(letters: Letters) -> Iterator[str]:
     """URL of the topology's pages."""
     components = {"lines": "spout", "price": "bolt"}
     source = MadeUp(
-        topology("desk", components, [("lines", "price")], bootstrap=letters.kafka.bootstrap)
+        topology(
+            "desk",
+            components,
+            [],
+            outline=Outline("desk", acker_tasks=1),
+            bootstrap=letters.kafka.bootstrap,
+            zookeeper="127.0.0.1:1",
+        )
     )
     with serving(source) as found:
         yield f"{found}/t/desk"
@@ -96,6 +121,27 @@ def test_dead_letter_has_the_events_of_its_message(url: str, open_page: OpenPage
     assert answer is not None
     assert answer.status == 404
     expect(page.locator("main")).to_contain_text("has no dead letter 999")
+
+
+def test_dead_letter_of_a_tuple_leads_to_its_message(url: str, open_page: OpenPage) -> None:
+    page = open_page(f"{url}/letters/5")
+    with page.expect_response(re.compile("/m/orders/3/17")):
+        page.get_by_role("link", name=f"{ROOT:016x}").click()
+    expect(page).to_have_url(f"{url}/m/orders/3/17?root={ROOT:016x}")
+
+
+@pytest.mark.parametrize(
+    ("root", "said"),
+    [("00000000000000ff", "has no tree with the root"), ("nonsense", "give a root as 16 hex")],
+)
+def test_root_without_a_known_message_is_explained(
+    url: str, open_page: OpenPage, root: str, said: str
+) -> None:
+    page = open_page(f"{url}/letters")
+    answer = page.goto(f"{url}/roots/{root}")
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.locator(".bad")).to_contain_text(said)
 
 
 @pytest.mark.parametrize("path", ["letters", "letters/4", "events"])

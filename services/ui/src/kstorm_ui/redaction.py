@@ -99,6 +99,8 @@ class ShownLetter(msgspec.Struct, frozen=True):
     """Coordinates of the message: `sentences/3/10482`, or as much of that as is known."""
     href: str
     """The message's page, or "" if it has none."""
+    trees: Sequence[tuple[str, str]]
+    """For a tuple: root and page of each tree that it belongs to."""
     attempts: int
     replays: int
     error: str
@@ -117,6 +119,9 @@ def shown_letter(topology: str, one: NumberedLetter) -> ShownLetter:
         component=component_of(letter),
         message=place_of(letter),
         href=formatting.path("t", topology, "m", *place) if has_coordinates(one) else "",
+        trees=[(root, formatting.path("t", topology, "roots", root)) for root in letter.roots]
+        if letter.row >= 0
+        else [],
         attempts=letter.attempts,
         replays=letter.replays,
         error=error_of(one),
@@ -186,7 +191,7 @@ def _facts(one: NumberedLetter) -> Iterator[tuple[str, str]]:
     )
     yield "attempts", str(letter.attempts or "")
     yield "replays", str(letter.replays or "")
-    yield "roots", ", ".join(letter.roots)
+    yield "roots", ", ".join(letter.roots) if letter.row < 0 else ""
     yield "waited for", letter.waiting_on
     yield "code", letter.version
 

@@ -47,6 +47,9 @@ BROKER: Final[Mapping[str, str]] = {
 
 ZOOKEEPER: Final[Mapping[str, str]] = {
     "tickTime": "500",  # a session lasts at least two ticks
+    # Every write waits for the disk otherwise, for seconds on a busy one. As with Kafka's log, what
+    # was written last may be lost when the machine itself crashes.
+    "forceSync": "no",
     "maxSessionTimeout": "60000",
     "maxClientCnxns": "0",  # all clients may share one address
     "admin.enableServer": "false",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kstorm_pipeline.audit import checks, output_check
 from kstorm_pipeline.audit.coverage import CoverageAccount
 from kstorm_pipeline.audit.findings import COMPLETE, Finding, Tally, write_findings
-from kstorm_pipeline.audit.letters import read_letters
+from kstorm_pipeline.audit.letters import lost_tuples, read_letters
 from kstorm_pipeline.audit.message_outcomes import (
     GAP,
     NOT_DUE,
@@ -74,6 +74,7 @@ class AuditOutcome:
             "to": _text(self.times.until),
             "messages": sum(tally.messages for tally in self.tallies),
             "outcomes": dict(total),
+            "except_tuples": sum(tally.except_tuples for tally in self.tallies),
             "outputs": sum(made) if made else None,
             "trees": trees,
             "gaps": sum(each.end - each.first for each in self.findings if each.what == "gap"),
@@ -152,6 +153,9 @@ def _check(
             outcome.findings += checks.cover(judges)
             outcome.findings += checks.population(judges, counts)
             outcome.findings += checks.dead(judges, read_letters(spark, settings, of.values()))
+            outcome.findings += checks.except_tuples(
+                judged, lost_tuples(spark, settings, of.values()), outcome.tallies
+            )
             if tables.exists(spark, "silver"):
                 made = output_check.made_of(tables.read(spark, "silver"), of.values())
                 outcome.findings += output_check.check_outputs(

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as sf
+
 from kstorm_pipeline.audit.coverage import Intervals
 from kstorm_pipeline.audit.findings import Finding
+from kstorm_pipeline.audit.message_outcomes import DONE
+from kstorm_pipeline.audit.ranges import SpoutReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from kstorm_pipeline.audit.coverage import FinishedRange
-    from kstorm_pipeline.audit.message_outcomes import OutcomeCount, OutcomeJudge
-    from kstorm_pipeline.audit.ranges import SpoutReading
+    from pyspark.sql import DataFrame
 
+    from kstorm_pipeline.audit.coverage import FinishedRange
+    from kstorm_pipeline.audit.findings import Tally
+    from kstorm_pipeline.audit.message_outcomes import OutcomeCount, OutcomeJudge
+
+_SHOWN = 1000
+"""The most messages of a kind that are listed. Their count is always exact."""
 _CERTAIN = ("acked", "empty", "dead")
 """Outcomes of offsets that had a message when the range was written."""
 
@@ -74,3 +82,27 @@ def dead(judges: Mapping[SpoutReading, OutcomeJudge], letters: Letters) -> Itera
         for run in judge.account.dead.within(judge.window.first, judge.window.end):
             for first, end in there.missing(*run):
                 yield Finding(2, "no dead letter", True, reading, first, end)
+
+
+def except_tuples(
+    judged: DataFrame, lost: DataFrame | None, tallies: Iterable[Tally]
+) -> Iterator[Finding]:
+    """Level 2: report done messages that have a tuple among the dead letters, and count them.
+
+    `lost` is the result of `lost_tuples`.
+    """
+    if lost is None:
+        return
+    letters = lost.groupBy("topic", "partition", "offset").agg(
+        sf.sort_array(sf.collect_set(sf.struct("letter", "why"))).alias("letters")
+    )
+    rows = judged.where(sf.col("outcome") == DONE).join(letters, ["topic", "partition", "offset"])
+    found = rows.select("node", "topic", "partition", "offset", "letters").collect()
+    counts = Counter(SpoutReading(*row[:3]) for row in found)
+    for tally in tallies:
+        tally.except_tuples = counts[tally.reading]
+    for row in sorted(found)[:_SHOWN]:
+        note = ", ".join(f"dead letter {letter} ({why})" for letter, why in row.letters)
+        yield Finding(
+            2, "done, except for a tuple", False, SpoutReading(*row[:3]), row[3], row[3] + 1, note
+        )

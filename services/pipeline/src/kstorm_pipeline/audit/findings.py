@@ -39,7 +39,8 @@ _WINDOWS = """
     gap BIGINT,
     outputs BIGINT COMMENT 'records of silver made from these messages; null without silver',
     without_output BIGINT COMMENT 'number of done messages without such a record',
-    findings BIGINT COMMENT 'number of exceptions that are faults'
+    findings BIGINT COMMENT 'number of exceptions that are faults',
+    except_tuples BIGINT COMMENT 'number of done messages one of whose tuples is a dead letter'
 """
 _EXCEPTIONS = """
     checked TIMESTAMP,
@@ -87,6 +88,7 @@ class Tally:
     outputs: int | None = None
     without_output: int | None = None
     findings: int = 0
+    except_tuples: int = 0
 
     def row(self) -> dict[str, Any]:
         """Return a row of `audit_windows`."""
@@ -126,4 +128,6 @@ def write_findings(
             frame = spark.createDataFrame(
                 [tuple(row[column] for column in schema.names) for row in rows], schema
             )
-            frame.write.format("delta").mode("append").save(tables.path(name))
+            # Tables of earlier releases lack the newest columns.
+            appended = frame.write.format("delta").mode("append").option("mergeSchema", "true")
+            appended.save(tables.path(name))

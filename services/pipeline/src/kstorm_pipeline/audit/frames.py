@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _VERSION = 1
+_ORIGINS = 11
+"""Place of the origins in a record of the ackers' topic."""
+_STEPS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+class TreeOrigin(NamedTuple):
+    """The source message of a tree."""
+
+    root: int
+    """Signed, as in Spark."""
+    topic: str
+    partition: int
+    offset: int
 
 
 class AckUpdate(NamedTuple):
@@ -41,13 +54,34 @@ def updates(data: bytes) -> Iterator[AckUpdate]:
         yield AckUpdate(root, 0, False, True)
 
 
-def begins(data: bytes) -> int | None:
-    """Return the spout task that starts a new run with this record, or None.
+def origins(data: bytes) -> Iterator[TreeOrigin]:
+    """Decode which message each tree that begins in a record of `<topology>.__acker` belongs to.
 
-    With exactly-once processing, the acker then drops the task's open trees.
+    Trees of an unknown message are left out. Raises ValueError if the record is invalid.
     """
-    fields = _array(data, 7, 9)
-    return fields[1] if len(fields) > 8 and fields[8] else None
+    version, _, init_roots, *rest = _array(data, 7, _ORIGINS + 1)
+    _check(version)
+    runs = rest[_ORIGINS - 3] if len(rest) > _ORIGINS - 3 else []
+    roots = iter(_ids(init_roots))
+    for topic, partition, _, count, first, *steps in runs:
+        offset = first
+        for step in (0, *_steps(count - 1, steps[0] if steps else b"")):
+            offset += step
+            root = next(roots, None)
+            if root is None:
+                raise ValueError("more origins than trees")
+            if topic:
+                yield TreeOrigin(root, topic.decode(), partition, offset)
+
+
+def _steps(count: int, steps: bytes) -> tuple[int, ...]:
+    """Return the distances between offsets, all of which are encoded in the same width."""
+    if not steps:
+        return (1,) * count
+    width = len(steps) // count if count else 0
+    if width not in _STEPS or len(steps) != width * count:
+        raise ValueError(f"{len(steps)} bytes for {count} steps")
+    return unpack(f"<{count}{_STEPS[width]}", steps)
 
 
 def completed(data: bytes) -> tuple[int, ...]:
@@ -72,33 +106,35 @@ def _ids(column: bytes) -> tuple[int, ...]:
 
 
 def _array(data: bytes, least: int, most: int) -> list[Any]:
-    """Decode the first elements of an array: numbers, bytes, texts, booleans or null.
+    """Decode the first elements of an array: numbers, bytes, texts, booleans, null, or arrays.
 
-    The proof needs no more, and the rest may have any type: later releases append elements.
+    The audit needs no more, and the rest may have any type: later releases append elements.
     """
-    count, place = _count(data)
+    count, place = _count(data, 0)
     if count < least:
         raise ValueError(f"an array of {count}")
-    found = []
+    found: list[Any] = []
     for _ in range(min(count, most)):
         element, place = _element(data, place)
         found.append(element)
     return found
 
 
-def _count(data: bytes) -> tuple[int, int]:
-    match data[:1]:
+def _count(data: bytes, place: int) -> tuple[int, int]:
+    """Return the number of elements of the array at `place`, and where the first one is."""
+    match data[place : place + 1]:
         case b"\xdc":
-            return unpack_from(">H", data, 1)[0], 3
+            return unpack_from(">H", data, place + 1)[0], place + 3
         case b"\xdd":
-            return unpack_from(">I", data, 1)[0], 5
+            return unpack_from(">I", data, place + 1)[0], place + 5
         case first if first and 0x90 <= first[0] <= 0x9F:
-            return first[0] & 0x0F, 1
+            return first[0] & 0x0F, place + 1
     raise ValueError("no array")
 
 
 _NUMBERS = {0xCC: "B", 0xCD: "H", 0xCE: "I", 0xCF: "Q", 0xD0: "b", 0xD1: "h", 0xD2: "i", 0xD3: "q"}
 _SIZES = {0xC4: "B", 0xC5: "H", 0xC6: "I", 0xD9: "B", 0xDA: "H", 0xDB: "I"}
+_ARRAYS = {*range(0x90, 0xA0), 0xDC, 0xDD}
 _CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
 
 
@@ -106,6 +142,13 @@ def _element(data: bytes, place: int) -> tuple[Any, int]:
     if place >= len(data):
         raise ValueError("it ends too early")
     first, place = data[place], place + 1
+    if first in _ARRAYS:
+        count, place = _count(data, place - 1)
+        elements = []
+        for _ in range(count):
+            element, place = _element(data, place)
+            elements.append(element)
+        return elements, place
     if first <= 0x7F:
         return first, place
     if first >= 0xE0:

@@ -1,13 +1,14 @@
 """Page of one message: the trees of its attempts, and why it is not done. It is updated until the
 message is done."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from kstorm.errors import ConfigError
@@ -15,13 +16,14 @@ from kstorm.introspection.outline import Outline
 from kstorm.operations.letters.reading import now_ms
 from kstorm.operations.traces.topology_traces import parse_message
 from kstorm.operations.trees.drawing import headline
+from kstorm.operations.trees.facts import MessageId
 from kstorm.operations.trees.tree import Tree
 from kstorm.operations.trees.tree_export import to_json
 from kstorm_ui import formatting
 from kstorm_ui.pages.why import topics_of
 from kstorm_ui.query_cache import ABSENT, KEPT_SECS, QueryProblem
 from kstorm_ui.site import API, Site, json
-from kstorm_ui.sources.messages import MessageAnswer, message_of
+from kstorm_ui.sources.messages import MessageAnswer, message_of, message_of_root
 from kstorm_ui.stream import growing
 from kstorm_ui.topology_state import TopologyState
 from kstorm_ui.tree_rows import BAR, shown_tree
@@ -29,14 +31,26 @@ from kstorm_ui.tree_rows import BAR, shown_tree
 FOLLOWED_SECS: Final = 600.0
 """Time for which a page is updated while its message is not done."""
 _FRESH_SECS: Final = 1.0
+_ORIGINS_KEPT_MS: Final = 86_400_000
 _PATH: Final = "/t/{topology}/m/{topic}/{partition}/{offset}"
 
 
 def routes(site: Site) -> list[Route]:
-    """Return a page, the stream that updates it, and its JSON with all trees.
+    """Return a page, the stream that updates it, its JSON with all trees, and a redirect to the
+    page from a root.
 
     `?root=HEX` shows the tree of an attempt other than the newest.
     """
+
+    async def root(request: Request) -> Response:
+        state, root = site.memory(request).state, request.path_params["root"]
+        found, problem = await _message_of(site, state, root)
+        if found is None:
+            return site.page(
+                "message.html", problem.status, state=state, asked=root, problem=problem
+            )
+        page = formatting.path("t", state.name, "m", *found)
+        return RedirectResponse(f"{page}?{urlencode({'root': root})}", 303)
 
     async def message(request: Request) -> Response:
         state, asked = site.memory(request).state, _coordinates(request)
@@ -66,6 +80,7 @@ def routes(site: Site) -> list[Route]:
         )
 
     return [
+        Route("/t/{topology}/roots/{root}", root),
         Route(_PATH, message),
         Route(f"{_PATH}/stream", message_stream),
         Route(f"{API}{_PATH}", message_json),
@@ -101,6 +116,21 @@ class _Following:
 
 def _coordinates(request: Request) -> str:
     return "/".join(request.path_params[name] for name in ("topic", "partition", "offset"))
+
+
+async def _message_of(
+    site: Site, state: TopologyState, root: str
+) -> tuple[MessageId | None, QueryProblem]:
+    """Return the message that a tree belongs to, and the problem if it is not known."""
+    if not re.fullmatch("[0-9a-f]{16}", root):
+        return None, QueryProblem(f"{root}: give a root as 16 hex digits", ABSENT)
+    try:
+        settings, outline = topics_of(state)
+    except ConfigError as error:
+        return None, QueryProblem(str(error))
+    since = now_ms() - _ORIGINS_KEPT_MS
+    ask = partial(message_of_root, settings, outline, int(root, 16), since)
+    return await site.read.answer(("root", state.name, root), ask)
 
 
 async def _answer(

@@ -6,10 +6,12 @@ from typing import Final
 
 import msgspec
 
+from kstorm.errors import AbsentError
 from kstorm.introspection.outline import Outline
 from kstorm.operations.traces.diagnosis import Diagnosis
 from kstorm.operations.traces.topic_log import ReadBudget, TopicLog
 from kstorm.operations.traces.topology_traces import offsets_of
+from kstorm.operations.traces.tracer import Tracer
 from kstorm.operations.trees.facts import MessageId
 from kstorm.operations.trees.redaction import redact_values
 from kstorm.operations.trees.tree import Tree
@@ -53,6 +55,24 @@ def message_of(
         trees = asking.attempts(message)
         verdict = None if log.budget.exhausted else asking.verdict(message, trees)
     return MessageAnswer(trees if values else [redact_values(tree) for tree in trees], verdict)
+
+
+def message_of_root(settings: Settings, topology: Outline, root: int, since: int) -> MessageId:
+    """Return the source message that a tree belongs to, if the tree began after `since`, a Unix
+    time in ms.
+
+    Raises `AbsentError` if no tree of this root, or none of a message, begins in the ackers' topic.
+    """
+    with TopicLog(settings, ReadBudget(MOST_BYTES, MOST_SECS)) as log:
+        start = Tracer(topology, log).find(root, since)
+    if start is None:
+        raise AbsentError(
+            f"{topology.acker_topic} has no tree with the root {root:016x}; the topic keeps "
+            "records for a day"
+        )
+    if start.origin is None:
+        raise AbsentError(f"the tree {root:016x} does not begin with a message of Kafka")
+    return MessageId(*start.origin[:3])
 
 
 def oldest_of(settings: Settings, topology: Outline, *, values: bool) -> OldestAnswer:

@@ -161,16 +161,8 @@ def why_not_editable(
 
     `by_kafka` is True if a KafkaSpout of the topology gave it up.
     """
-    if exactly_once:
-        return (
-            OF_A_TUPLE
-            if one.letter.topic.startswith(f"{topology}.") or not by_kafka
-            else (
-                "with exactly-once processing, its spout emits no message again. Produce the "
-                f"message with the right value to {one.letter.topic!r}, then discard the letter "
-                f"with `kstorm dlq discard {one.number}`"
-            )
-        )
+    if exactly_once and one.letter.topic.startswith(f"{topology}."):
+        return OF_A_TUPLE
     return (
         ""
         if by_kafka
