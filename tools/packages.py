@@ -54,7 +54,7 @@ def build(target: Path, root: Path = ROOT) -> None:
     uv = os.environ.get("UV") or "uv"
     constraints = root / "build-requirements.txt"
     for folder in folders(root):
-        command = [
+        command: list[str | Path] = [
             uv,
             "build",
             "--quiet",

@@ -1,6 +1,7 @@
 """The wheels and sdists that users install, and the command without extras."""
 
 import email
+import re
 import subprocess
 import tarfile
 import zipfile
@@ -63,6 +64,17 @@ def test_command_without_extras_prints_help_and_version(bare: Path) -> None:
     for command in COMMANDS:
         assert f"  {command.name} " in listed
     assert run([kstorm], bare, environment) == listed
+
+
+def test_minute_of_the_readme_needs_no_extra(bare: Path, tmp_path: Path) -> None:
+    """It also makes a project."""
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```$", (ROOT / "README.md").read_text())
+    for name, block in zip(("hello.py", "crash.py"), blocks, strict=True):
+        (tmp_path / name).write_text(block)
+    environment = clean_environment(bare)
+    assert "'the': 200" in run([bare / "bin" / "python", "crash.py"], tmp_path, environment)
+    run([bare / "bin" / "kstorm", "new", "my-words"], tmp_path, environment)
+    assert (tmp_path / "my-words" / "my_words.py").is_file()
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -139,8 +139,8 @@ def fix_spark() -> None:
         if error.errno == errno.ENOSPC:
             raise
         raise LocalError(
-            f"the jars in {spark_home()} cannot be replaced by patched ones ({error.strerror}): start by ./run, which installs"
-            " pyspark in a folder that it may write"
+            f"the jars in {spark_home()} cannot be replaced by patched ones ({error.strerror}): install"
+            " kstorm[demo] in an environment of your own"
         ) from None
 
 
