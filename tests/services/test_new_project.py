@@ -18,7 +18,7 @@ LONG = 900
 def testing(uv: str, packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an environment for tests of topologies."""
     venv = tmp_path_factory.mktemp("testing") / "venv"
-    install(uv, packages, venv, "kstorm[testing]")
+    install(uv, packages, venv, "kstorm[flux,testing]")
     return venv
 
 
@@ -33,13 +33,8 @@ def local(uv: str, packages: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG)
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_project_is_made_and_tested(
-    testing: Path, packages: Path, uv: str, template: str, tmp_path: Path
-) -> None:
+def test_project_is_made_and_tested(testing: Path, uv: str, template: str, tmp_path: Path) -> None:
     environment = clean_environment(testing)
-    extra = [] if template != "yaml" else ["pyyaml"]
-    if extra:
-        run([uv, "pip", "install", "--quiet", "--python", testing, *extra])
     run(["kstorm", "new", "my-project", "--template", template], tmp_path, environment)
     project = tmp_path / "my-project"
     run([uv, "pip", "install", "--python", testing, "--no-deps", "-e", "."], project, environment)

@@ -14,6 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from kstorm.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -26,6 +28,8 @@ class Template:
     """One of the messages that it reads."""
     reference: str = "newmodule:topology"
     """The topology, as commands name it."""
+    extra: str = ""
+    """The extra of kstorm that the project needs, in brackets."""
 
 
 TEMPLATES: Final = {
@@ -46,13 +50,10 @@ TEMPLATES: Final = {
         ("lines", "words"),
         "the cow",
         "topology.yaml",
+        "[flux]",
     ),
 }
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-
-
-class ProjectError(Exception):
-    """The project cannot be made."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         folder = make(options.name, options.template, Path.cwd())
-    except (ProjectError, OSError) as error:
+    except (ConfigError, OSError) as error:
         print(f"kstorm new: {error}", file=sys.stderr)
         return 2
     print(f"{folder.name} is in {folder}. Its README.md explains how to test, run and deploy it:\n")
@@ -74,14 +75,14 @@ def make(name: str, template: str, place: Path) -> Path:
     """Make the project as a new folder in `place`, and return the folder."""
     module = name.replace("-", "_")
     if not _NAME.fullmatch(name):
-        raise ProjectError(
+        raise ConfigError(
             f"{name!r} is not a name: use small letters, digits and -, such as my-words"
         )
     if module in sys.stdlib_module_names or module == "kstorm":
-        raise ProjectError(f"{name!r} is the name of a Python module: choose another one")
+        raise ConfigError(f"{name!r} is the name of a Python module: choose another one")
     folder = place / name
     if folder.exists():
-        raise ProjectError(f"{folder} exists already: choose another name, or remove it")
+        raise ConfigError(f"{folder} exists already: choose another name, or remove it")
     words = _words(TEMPLATES[template]) | {
         "newproject": name,
         "newmodule": module,
@@ -99,6 +100,7 @@ def _words(template: Template) -> dict[str, str]:
     topics = " ".join(f"--topic {topic}:6" for topic in template.topics)
     return {
         "newabout": template.about,
+        "newextra": template.extra,
         "newreference": template.reference,
         "newtopics": topics,
         "newsource": template.topics[0],
