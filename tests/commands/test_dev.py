@@ -112,6 +112,8 @@ def test_changed_code_runs_with_the_state_of_before(folder: Path, eventually: Ev
         user.reads("cow\t1", "cow\t11")
         user.changes("builder.build()", "builder.build(")
         user.sees(r"hello\.py:18: SyntaxError: '\(' was never closed")
+        user.sends("cow")
+        user.reads("cow\t21")  # the processes still run the code of before
         user.changes("count = self", "count = 1 // 0 + self")
         user.sees(r"acked \d")
         user.sends("calf")
@@ -119,12 +121,12 @@ def test_changed_code_runs_with_the_state_of_before(folder: Path, eventually: Ev
         user.changes("", "")
         user.sees(r"acked \d")
         user.sends("cow")
-        user.reads("cow\t12")
+        user.reads("cow\t22")
         user.leaves()
     with started("kstorm", *ARGUMENTS, home=folder, folder=folder) as command:
         user = Developer(folder, command, eventually)
         user.sends("cow")
-        user.reads("cow\t12", "cow\t13")
+        user.reads("cow\t22", "cow\t23")
         user.leaves()
     with started("kstorm", *ARGUMENTS, "--fresh", home=folder, folder=folder) as command:
         user = Developer(folder, command, eventually)

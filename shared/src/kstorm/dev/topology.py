@@ -116,89 +116,99 @@ class _DevRun:
         """Run until Ctrl-C."""
         self._create_topics(topology)  # errors before the first start end the command
         self._print_how_to(topology)
-        while True:
-            with self.code.watched() as changed:
-                try:
-                    self._run_processes(topology, changed)
-                    if not changed.is_set():
-                        return
-                except LocalError as error:
-                    self._say(str(error), "red")
-                    self._say("the processes start again when you change the code", "yellow")
+        version: Topology | None = topology
+        while version is not None:
+            version = self._run_version(version)
+
+    def _run_version(self, topology: Topology) -> Topology | None:
+        """Run the processes until there is new code that works, and return its topology. Return
+        None after Ctrl-C."""
+        processes = self._processes(topology)
+        with self.code.watched() as changed:
+            try:
+                processes.start()
+                new = self._wait_ready(processes, changed) or self._show(processes, changed)
+            except LocalError as error:
+                processes.kill()
+                self._say_errors(processes)
+                self._say(str(error), "red")
+                self._say("the processes start again when you change the code", "yellow")
+                while (new := self._new_version(topology, changed)) is None:
                     changed.wait()
-            topology = self._next_version(topology)
-
-    def _next_version(self, old: Topology) -> Topology:
-        """Return the topology of the changed code, once there is code that works."""
-        while True:
-            with self.code.watched() as changed:
-                try:
-                    topology = self.code.load()
-                    if topology.name != old.name:
-                        raise ConfigError(
-                            f"the topology is called {topology.name!r} now: end this command and start another"
-                        )
-                    self._create_topics(topology)
-                    return topology
-                except KstormError as error:
-                    self._say(str(error), "red")
-                changed.wait()
-
-    def _run_processes(self, topology: Topology, changed: threading.Event) -> None:
-        """Run the processes until the code changes or Ctrl-C ends the command."""
-        options, endpoints = self.options, self.endpoints
-        processes = LocalProcesses(
-            topology,
-            options.reference,
-            endpoints.bootstrap,
-            endpoints.zookeeper,
-            workdir=self.directory,
-            environment={"KSTORM_TOPOLOGY_FILTER": options.properties}
-            if options.properties
-            else {},
-            topology_id=os.environ.get("KSTORM_TOPOLOGY_ID", ""),
-        )
+                return new
+            except BaseException:
+                processes.kill()
+                raise
+        if new is None:
+            self._say("stopping: spouts first, so that open trees can finish")
+        else:
+            self.errors.forget()
+            self._say("the code has changed: the processes start again", "yellow")
         try:
-            processes.start()
-            if self._wait_ready(processes, changed):
-                self._show(processes, changed)
-            if changed.is_set():
-                self.errors.forget()
-                self._say("the code has changed: the processes start again", "yellow")
-            else:
-                self._say("stopping: spouts first, so that open trees can finish")
             processes.stop()
         except BaseException:
             processes.kill()
-            self._say_errors(processes)
             raise
+        return new
 
-    def _wait_ready(self, processes: LocalProcesses, changed: threading.Event) -> bool:
-        """Return False if the code changes before all processes are ready."""
+    def _processes(self, topology: Topology) -> LocalProcesses:
+        properties = self.options.properties
+        return LocalProcesses(
+            topology,
+            self.options.reference,
+            self.endpoints.bootstrap,
+            self.endpoints.zookeeper,
+            workdir=self.directory,
+            environment={"KSTORM_TOPOLOGY_FILTER": properties} if properties else {},
+            topology_id=os.environ.get("KSTORM_TOPOLOGY_ID", ""),
+        )
+
+    def _new_version(self, old: Topology, changed: threading.Event) -> Topology | None:
+        """Return the topology of changed code. Show an error of the code, and return None."""
+        if not changed.is_set():
+            return None
+        changed.clear()
+        try:
+            new = self.code.load()
+            if new.name != old.name:
+                raise ConfigError(
+                    f"the topology is called {new.name!r} now: end this command and start another"
+                )
+            self._create_topics(new)
+        except KstormError as error:
+            self._say(str(error), "red")
+            return None
+        return new
+
+    def _wait_ready(self, processes: LocalProcesses, changed: threading.Event) -> Topology | None:
+        """Return the topology of new code if there is some before all processes are ready."""
 
         def waiting(names: list[str]) -> None:
             status.update(f"waiting for {', '.join(names)}")
             self._say_errors(processes)
-            if changed.is_set():
-                raise _CodeChanged
+            if new := self._new_version(processes.topology, changed):
+                raise _CodeChanged(new)
 
         with self.console.status("waiting until all processes are ready") as status:
             try:
                 processes.wait_ready(_READY_SECS, waiting)
-            except _CodeChanged:
-                return False
-        return True
+            except _CodeChanged as change:
+                return change.topology
+        return None
 
-    def _show(self, processes: LocalProcesses, changed: threading.Event) -> None:
-        """Show the topology until the code changes or Ctrl-C."""
+    def _show(self, processes: LocalProcesses, changed: threading.Event) -> Topology | None:
+        """Show the topology. Return the topology of new code, or None after Ctrl-C."""
         watch = ProgressWatch(processes)
         try:
             with LiveView(self.console) as view:
-                while not changed.wait(_LOOK_SECS):
+                while True:
+                    if new := self._new_version(processes.topology, changed):
+                        return new
                     view.show(watch.look())
                     self._say_errors(processes)
+                    changed.wait(_LOOK_SECS)
         except KeyboardInterrupt:
-            return
+            return None
 
     def _create_topics(self, topology: Topology) -> None:
         """Create the topics of the topology and those of `--topic`."""
@@ -244,6 +254,10 @@ class _DevRun:
 
 class _CodeChanged(Exception):  # noqa: N818 - it is no error
     """Ends the wait for processes of old code."""
+
+    def __init__(self, topology: Topology) -> None:
+        super().__init__(topology.name)
+        self.topology = topology
 
 
 def _kstorm() -> str:
