@@ -150,6 +150,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LONG)
 def test_full_disk_ends_the_demo_with_one_line(tmp_path: Path, small_disk: Path) -> None:
     """The demo does not wait for a server that has ended."""

@@ -298,6 +298,7 @@ async def test_paused_reader_returns_untaken_messages(
     assert sorted(message.value for message in await take(reader, 3)) == [b"b", b"c", b"d"]
 
 
+@pytest.mark.slow
 def test_killed_spout_and_restarted_rabbitmq_lose_nothing(
     rabbitmq: RabbitMQServer,
     queue: str,

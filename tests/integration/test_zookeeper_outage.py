@@ -104,7 +104,10 @@ def readiness(worker: Worker) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-@pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "seconds",
+    [pytest.param(0, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.long)],
+)
 def test_topology_continues_during_a_zookeeper_outage(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -133,6 +134,27 @@ def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
     assert found[0]["remarks"] == {"wc-sentences-0": "deactivated"}
     assert found[1]["not_ready"] == {"wc-count-0": "CrashLoopBackOff: back-off 5m0s"}
     assert (found[1]["tasks"], found[2]["tasks"], found[2]["tasks_assigned"]) == (None, 4, 3)
+
+
+def test_status_names_the_pod_that_does_not_answer(
+    cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server waits for a process that hangs. The other pods are shown as usual."""
+    monkeypatch.setattr("kstorm.operations.kubernetes.cluster._STATUS_PATIENCE", (5.0, 0.3))
+    ended = threading.Event()
+
+    def answer(pod: str, page: str, query: dict[str, str]) -> None:
+        if pod == "wc-split-1":
+            ended.wait(20)
+
+    cluster.on_page = answer
+    try:
+        code, shown, _ = kstorm("topology", "status", "wordcount")
+    finally:
+        ended.set()
+    assert code == 0
+    assert "wc-split-1: does not answer" in shown
+    assert "wc-sentences-0: deactivated" in shown
 
 
 def test_status_shows_why_a_spout_reads_nothing(cluster: KubernetesStub, kstorm: Command) -> None:

@@ -144,6 +144,7 @@ def test_window_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(copy.id.startswith("joined: ") for copy in found.duplicates)
 
 
+@pytest.mark.slow
 def test_sum_that_never_drops_tuples_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PaneAggregateManager, "_drop", lambda *_: None)
     found = run()

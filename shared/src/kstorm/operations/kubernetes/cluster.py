@@ -254,7 +254,7 @@ class Cluster:
 
     @contextmanager
     def _errors(self, absent: Callable[[Any], bool] = lambda error: False) -> Iterator[None]:
-        """`absent` decides whether an `ApiException` only means that the object does not exist."""
+        """`absent` decides whether an error only means that the object does not exist."""
         from kubernetes.client import ApiException
         from urllib3.exceptions import HTTPError
 
@@ -264,6 +264,8 @@ class Cluster:
             if not absent(error):
                 raise ControlError(_refusal(error)) from None
         except (HTTPError, OSError) as error:
+            if absent(error):
+                return
             raise ControlError(
                 f"Kubernetes at {self._host} cannot be reached ({_innermost(error)}): is the "
                 "cluster up, and is this the right context?"
@@ -289,12 +291,13 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
     """
     try:
         from kubernetes import client, config
+        from urllib3 import Retry
     except ModuleNotFoundError as error:
         raise ControlError(
             f"this needs the module {error.name!r}, which is not installed: pip install 'kstorm[control]'"
         ) from None
     settings = client.Configuration()
-    settings.retries = 1
+    settings.retries = Retry(1, read=0)
     file = os.environ.get("KUBECONFIG") or None
     try:
         if file is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -330,8 +333,14 @@ def _context_of(config: Any, file: str, context: str | None) -> tuple[str, str]:
 def _is_silence(error: Any) -> bool:
     """Return True if the error means that the pod does not respond.
 
-    A pod that is being created has no address yet, which the API server reports as a bad request.
+    A pod that is being created has no address yet, which the API server reports as a bad request. A
+    pod whose process hangs accepts the request, and the API server waits for it.
     """
+    from kubernetes.client import ApiException
+    from urllib3.exceptions import ReadTimeoutError
+
+    if not isinstance(error, ApiException):
+        return isinstance(getattr(error, "reason", None) or error, ReadTimeoutError)
     return error.status in _SILENT or (
         error.status == _BAD_REQUEST and "address not allowed" in str(error.body)
     )
