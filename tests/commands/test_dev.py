@@ -113,7 +113,7 @@ def test_changed_code_runs_with_the_state_of_before(folder: Path, eventually: Ev
         user.changes("builder.build()", "builder.build(")
         user.sees(r"hello\.py:18: SyntaxError: '\(' was never closed")
         user.sends("cow")
-        user.reads("cow\t21")  # the processes still run the code of before
+        user.reads("cow\t21")  # the old processes are still running
         user.changes("count = self", "count = 1 // 0 + self")
         user.sees(r"acked \d")
         user.sends("calf")
