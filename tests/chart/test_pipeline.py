@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from kstorm_pipeline.encryption import STRONG
-from kstorm_pipeline.settings import PREFIX, Settings
+from kstorm_pipeline.setting_values import PREFIX
+from kstorm_pipeline.settings import Settings
 from tests.chart.conftest import KUBERNETES, Objects, Render, environment, one
 
 KNOWN = {PREFIX + name.upper() for name in Settings.__dataclass_fields__} | {

@@ -263,7 +263,7 @@ def test_letters_of_kstorm_0_1_are_listed_but_not_discarded(
     shown, complained = kstorm("dlq", "list")[1:]
     assert "failed, and its retries are used up" in shown
     assert complained == "kstorm: left out 1 invalid record of the dead-letter topic\n"
-    assert "kstorm 0.1 wrote them without a key" in kstorm("dlq", "discard", "0", "--yes")[2]
+    assert "because they have no key" in kstorm("dlq", "discard", "0", "--yes")[2]
     assert "is not compacted: see docs/dead-letters.md" in kstorm("dlq", "discard", "2", "--yes")[1]
 
 

@@ -263,7 +263,7 @@ def test_letters_of_kstorm_0_1_are_copied_and_remain(
         letters.settings, letters.topic, [(None, encode_letter(letters.letter(9, topic=source)))]
     )
     code, shown, _ = replay("0", "--yes")
-    assert (code, "1 letter of kstorm 0.1 cannot be discarded" in shown, left(letters)) == (
+    assert (code, "1 letter without a key cannot be discarded" in shown, left(letters)) == (
         0,
         True,
         [0],

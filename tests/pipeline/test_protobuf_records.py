@@ -217,7 +217,7 @@ def test_each_unreadable_record_has_a_reason(
         ),
         (
             good[:6] + b"\x1a\xc0\x84\x19" + bytes(410_176),
-            "schema id 1: it has more than 400,000 values",
+            "schema id 1: it has more than 400,000 values, including nested ones",
         ),
         (good, None),
         (good + b"\x9a\x06\x01x", None),

@@ -2,8 +2,7 @@
 its authors state it.
 
 A component without an entry is unknown and fails, so that someone checks it before it is used. A
-component under a licence that is not allowed fails too, unless it has an exception with a reason
-and a date.
+component under a licence that is not allowed fails too, unless it has an exception with a date.
 """
 
 import tomllib

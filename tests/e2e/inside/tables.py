@@ -11,7 +11,8 @@ import sys
 import time
 
 from kstorm_pipeline.session import start_spark
-from kstorm_pipeline.settings import Settings, find_jars
+from kstorm_pipeline.setting_values import find_jars
+from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables
 
 _EVERY_SECS = 3.0

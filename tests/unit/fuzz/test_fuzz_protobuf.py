@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.errors import NotYetError
+from kstorm.formats.protobuf_plan import MOST_PLACES, MessageTypes
+from kstorm.formats.protobuf_scan import count
 from kstorm.kafka.message_limits import MOST_VALUES
 from kstorm.registry import ProtobufScheme, SchemaRegistry
-from kstorm.registry.protobuf_limits import MOST_PLACES, ProtobufValueLimit, count
-from kstorm.registry.protobuf_plan import MessageTypes
+from kstorm.registry.protobuf_values import ProtobufValueLimit
 from tests.protobuf_bytes import long, number
 from tests.registry_stub import RegistryStub
 from tests.unit.fuzz.extents import TO_SPARE, counted, memory_of

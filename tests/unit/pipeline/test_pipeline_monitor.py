@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.monitor.monitor import Monitor
+from kstorm_pipeline.monitor.monitor import Monitor, StallDetector
 from kstorm_pipeline.monitor.pages import serving
-from kstorm_pipeline.monitor.stall_detector import StallDetector
 
 
 class Clock:

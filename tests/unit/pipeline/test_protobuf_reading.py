@@ -12,17 +12,18 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstorm.formats.protobuf_plan import MOST_PLACES
+from kstorm.formats.protobuf_scan import DamagedError, TooLargeError
 from kstorm_pipeline import PipelineError
 from kstorm_pipeline.protobuf_columns import rows_of
-from kstorm_pipeline.protobuf_extent import (
-    MOST_PLACES,
-    MOST_VALUES,
-    DamagedError,
-    MessageExtent,
-    TooLargeError,
-)
 from kstorm_pipeline.protobuf_files import files_of_class, files_of_set, message_names, open_message
-from kstorm_pipeline.protobuf_reading import UNEXPECTED, ProtobufReading, read_message
+from kstorm_pipeline.protobuf_reading import (
+    MOST_VALUES,
+    UNEXPECTED,
+    MessageExtent,
+    ProtobufReading,
+    read_message,
+)
 from kstorm_pipeline.protobuf_versions import difference
 from tests.pipeline.messages import File
 from tests.protobuf_bytes import long, number
@@ -348,8 +349,8 @@ def bombs() -> Any:
 
 BOMB = bombs()
 TOO_MUCH = {
-    "values": "it has more than 400,000 values",
-    "fields": "its messages have more than 4,000,000 fields, present or not",
+    "values": "it has more than 400,000 values, including nested ones",
+    "fields": "its messages have more than 4,000,000 fields, including unset ones",
 }
 BOMBS: dict[str, tuple[str, bytes]] = {
     "wide messages": ("fields", b"\x0a\0" * 100_000),

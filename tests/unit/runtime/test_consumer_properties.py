@@ -9,7 +9,7 @@ import pytest
 from kstorm.errors import ConfigError
 from kstorm.kafka import KafkaHosts, SpoutConfig
 from kstorm.kafka.config import SPOUTS_OWN_PROPERTIES
-from kstorm.runtime.kafka.source import consumer_properties
+from kstorm.runtime.kafka.source_properties import consumer_properties
 
 PROCESS = {"bootstrap.servers": "kafka:9092", "security.protocol": "SSL", "fetch.wait.max.ms": 7}
 

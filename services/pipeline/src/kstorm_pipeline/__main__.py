@@ -36,7 +36,8 @@ from kstorm_pipeline.pipeline_import import load_pipeline
 from kstorm_pipeline.rebuild import rebuild
 from kstorm_pipeline.run import check_brokers, run
 from kstorm_pipeline.session import start_spark
-from kstorm_pipeline.settings import PAIRS, PREFIX, Settings, flag, help_texts, load
+from kstorm_pipeline.setting_values import PAIRS, PREFIX, flag
+from kstorm_pipeline.settings import Settings, help_texts, load
 from kstorm_pipeline.table_description import describe
 from kstorm_pipeline.tables import Tables
 

@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import from_avro
 
+from kstorm.formats import AVRO
 from kstorm_pipeline.avro_references import inlined
 from kstorm_pipeline.ddl import quoted, spare
 from kstorm_pipeline.errors import PipelineError
@@ -44,7 +45,7 @@ class AvroRecords(RegistryRecords):
     """Reads Avro records into columns: see `avro_records`."""
 
     schema: str | None = None
-    kind: ClassVar[str] = "AVRO"
+    format: ClassVar = AVRO
 
     @property
     def declared(self) -> bool:

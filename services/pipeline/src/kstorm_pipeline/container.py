@@ -18,7 +18,7 @@ import pyspark
 
 from kstorm_pipeline.errors import SettingsError
 from kstorm_pipeline.session import JVM_OPTIONS
-from kstorm_pipeline.settings import PREFIX, find_jars
+from kstorm_pipeline.setting_values import PREFIX, find_jars
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

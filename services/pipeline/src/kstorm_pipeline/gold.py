@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
+    from kstorm_pipeline.batch import Batch
     from kstorm_pipeline.pipeline import Gold
-    from kstorm_pipeline.refine import Batch
 
 _MOST_HOURS = 2**63 // 1_000_000 // 3600 - 1
 """The last hour since 1970 whose end Spark can represent."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import functions as sf
 
+from kstorm.formats import JSON_SCHEMA
 from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.exact_types import NOT_IN_DELTA, Columns, check_names
@@ -40,7 +41,7 @@ class JsonSchemaRecords(RegistryRecords):
     columns: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     cut_times: bool = False
-    kind: ClassVar[str] = "JSON"
+    format: ClassVar = JSON_SCHEMA
 
     @property
     def declared(self) -> bool:

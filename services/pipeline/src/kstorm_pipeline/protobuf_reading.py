@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
+from kstorm.formats.protobuf_plan import MessageTypes
+from kstorm.formats.protobuf_scan import DamagedError, TooLargeError, count
 from kstorm_pipeline.protobuf_columns import MessageRows, UnfitError, rows_of
-from kstorm_pipeline.protobuf_extent import DamagedError, MessageExtent, TooLargeError
 from kstorm_pipeline.protobuf_files import open_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 UNEXPECTED = "the value does not match that schema"
+MOST_VALUES = 400_000
+"""The most values in a message, including nested ones."""
 _MOST_INDEXES = 100
 """The most nested messages in a record's message index."""
 
@@ -56,6 +59,22 @@ def read_message(
         return str(error), rows.empty
     except (DamagedError, DecodeError, UnicodeDecodeError):
         return UNEXPECTED, rows.empty
+
+
+class MessageExtent:
+    """Checks messages of one type, which is not recursive, before they are decoded.
+
+    The spouts count otherwise, because they turn a message into a dict, and unpack an `Any`.
+    """
+
+    def __init__(self, descriptor: Any) -> None:
+        self._types = MessageTypes(descriptor, as_dicts=False)
+        self._harmless = self._types.harmless(MOST_VALUES)
+
+    def check(self, data: bytes) -> None:
+        """Raise TooLargeError, or DamagedError for bytes that are not a message."""
+        if len(data) > self._harmless:
+            count(self._types, data, 0, MOST_VALUES)
 
 
 @lru_cache(maxsize=16)

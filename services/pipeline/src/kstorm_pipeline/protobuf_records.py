@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
+from kstorm.formats import PROTOBUF
 from kstorm_pipeline.ddl import spare
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.protobuf_columns import rows_of
@@ -55,7 +56,7 @@ class ProtobufRecords(RegistryRecords):
     message: str = ""
     emit_defaults: bool = False
     cut_times: bool = False
-    kind: ClassVar[str] = "PROTOBUF"
+    format: ClassVar = PROTOBUF
 
     @property
     def declared(self) -> bool:

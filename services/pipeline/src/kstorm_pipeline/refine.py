@@ -33,54 +33,25 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.aggregates import facts_of
-from kstorm_pipeline.batch_stats import BatchStats, collect_stats
+from kstorm_pipeline.batch import Batch
+from kstorm_pipeline.batch_stats import collect_stats
 from kstorm_pipeline.gold import merge_gold
 from kstorm_pipeline.high_water_marks import HighWaterMarks
 from kstorm_pipeline.pipeline import BatchId
 from kstorm_pipeline.replay_lookup import find_replays, mark_replays
-from kstorm_pipeline.row_reading import good_rows, malformed_rows, read_rows, refine_rows
+from kstorm_pipeline.row_reading import malformed_rows, read_rows, refine_rows
 from kstorm_pipeline.tables import query_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from kstorm_pipeline.arrow.batches import ArrowReader, WrittenBatch
     from kstorm_pipeline.pipeline import Pipeline
     from kstorm_pipeline.tables import Tables
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One batch: its records and their statistics."""
-
-    tables: Tables
-    pipeline: Pipeline
-    number: int
-    """The batch's number in the query's checkpoint. The same rows always have the same number."""
-    rows: DataFrame
-    """The bronze rows."""
-    records: DataFrame
-    """The result of `read_rows` for them without the raw record: persisted, or from `written`."""
-    facts: BatchStats
-    """Statistics of the records."""
-    marks: HighWaterMarks
-    """The high-water marks of silver."""
-    written: WrittenBatch | None = None
-    """The records as files of silver, if Python has read them."""
-
-    @property
-    def spark(self) -> SparkSession:
-        """The session of this query. Its configuration affects no other query."""
-        return self.records.sparkSession
-
-    @property
-    def good(self) -> DataFrame:
-        """The readable records, including replays."""
-        return good_rows(self.pipeline, self.records)
 
 
 @dataclass(slots=True)

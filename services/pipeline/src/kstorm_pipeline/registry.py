@@ -20,6 +20,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import HTTPSHandler, OpenerDirector, Request, build_opener
 
+from kstorm.formats import FORMATS, UNNAMED
 from kstorm_pipeline.errors import PipelineError, SettingsError
 
 if TYPE_CHECKING:
@@ -88,10 +89,10 @@ class Registry:
         return self._made(id, found, self._references(id, found, ()))
 
     def _made(self, id: int, found: Any, references: Mapping[str, Schema]) -> Schema:
-        kind, text = found.get("schemaType") or "AVRO", found["schema"]
-        # The text is useless without a Protobuf compiler, so request the serialized descriptor.
-        if kind == "PROTOBUF":
-            text = (self._once(f"/schemas/ids/{id}?format=serialized", f"schema id {id}") or found)[
+        kind, text = found.get("schemaType") or UNNAMED.kind, found["schema"]
+        form = FORMATS[kind].schema_form if kind in FORMATS else None
+        if form is not None:
+            text = (self._once(f"/schemas/ids/{id}?format={form}", f"schema id {id}") or found)[
                 "schema"
             ]
         return Schema(id, kind, text, references)

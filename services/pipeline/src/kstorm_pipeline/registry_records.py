@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import functions as sf
 
+from kstorm.formats import RegistryFormat
 from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.errors import PipelineError, SettingsError
 from kstorm_pipeline.records import check_key, key_as_text, rejected, times_fit
@@ -72,8 +73,7 @@ class RegistryRecords(ABC):
     reject: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
 
-    kind: ClassVar[str]
-    """The registry's name for the format."""
+    format: ClassVar[RegistryFormat]
 
     def begin(self, settings: Settings, choice: str | None) -> OpenRecords:
         """Connect to the registry, and get the reader's schema unless it was declared.
@@ -116,9 +116,9 @@ class RegistryRecords(ABC):
                 f"the schema registry at {registry.shown} has no {what}: "
                 "correct --schema-registry, or give the records their subject= or schema="
             )
-        if found.kind != self.kind:
+        if found.kind != self.format.kind:
             raise PipelineError(
-                f"the {what} is {found.kind}, and the pipeline reads {self.kind}: correct records="
+                f"the {what} is {found.kind}, and the pipeline reads {self.format.kind}: correct records="
             )
         if not choice:
             logger.info(
@@ -170,7 +170,7 @@ class OpenRecords:
         schema = self._registry.schema(id)
         if schema is None:
             return False
-        if schema.kind != self._records.kind:
+        if schema.kind != self._records.format.kind:
             self._others[id] = schema.kind
         else:
             self._writers[id] = self._decoder.learn(spark, schema)
@@ -207,7 +207,7 @@ class OpenRecords:
     def _other_reason(self, others: Mapping[int, str]) -> Column:
         reason = sf.when(sf.lit(False), "")
         for id, kind in others.items():
-            reason = reason.when(sf.col(ID) == id, f"it is {kind}, not {self._records.kind}")
+            reason = reason.when(sf.col(ID) == id, f"it is {kind}, not {self._records.format.kind}")
         return reason
 
 

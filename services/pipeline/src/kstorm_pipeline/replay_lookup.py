@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from kstorm_pipeline.refine import Batch
+    from kstorm_pipeline.batch import Batch
     from kstorm_pipeline.spans import IntegerSpan
 
 _PLACE = ("kafka_partition", "kafka_offset")

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from kstorm_pipeline.encryption import STRONG, refuse_unmended
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.settings import Mounted, is_url
+from kstorm_pipeline.setting_values import Mounted, is_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,21 +10,24 @@ any change the command prints both places, and asks for confirmation at a termin
 """
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Annotated
 
 import typer
 
-from kstorm.cli.activation import ZooKeeper
-from kstorm.cli.kill_access import ZooKeeperAccess, open_access
+from kstorm.cli.activation import ZooKeeper, open_zookeeper
+from kstorm.cli.pod_choice import names_zookeeper
 from kstorm.cli.target_options import Context, Name, Namespace
 from kstorm.cli.wait_display import on_screen
-from kstorm.errors import ControlError, KstormError, OverdueError
+from kstorm.errors import ControlError
+from kstorm.operations.control import killing
+from kstorm.operations.control.killing import DirectAccess, PodAccess, ZooKeeperAccess
 from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
+from kstorm.operations.kubernetes.pod_command import PodCommand
 from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.operations.kubernetes.workloads import Workload
-
-_END_SECS: Final = 120.0
 
 
 def kill(
@@ -45,45 +48,27 @@ def kill(
     """Deactivate a topology, wait for tuples in flight, and scale it to 0. Nothing is deleted."""
     cluster = open_cluster(namespace, context)
     workloads = find_topology(cluster, name)
-    autoscaled = [workload.component for workload in workloads if _is_autoscaled(cluster, workload)]
-    with open_access(zookeeper, cluster, workloads) as way:
-        print(_where(way, cluster, workloads), flush=True)
+    autoscaled = killing.autoscaled(cluster, workloads)
+    with _open_access(zookeeper, cluster, workloads) as access:
+        print(killing.describe_target(access, cluster, workloads), flush=True)
         _ask(name, yes)
-        _drain(way, wait)
-        _stop(way, cluster, workloads)
-    print(f"{name} is killed; {_what_is_left(workloads[0], autoscaled)}")
+        if said := killing.drain(access, wait):
+            print(said)
+        killing.stop(access, cluster, workloads, on_screen(), partial(print, flush=True))
+    print(f"{name} is killed; {killing.describe_remains(workloads[0], autoscaled)}")
 
 
-def _is_autoscaled(cluster: Cluster, workload: Workload) -> bool:
-    """Return True if a HorizontalPodAutoscaler scales the workload: it ignores workloads at 0.
-
-    Raises `ControlError` for KEDA, which would start the workload again.
-    """
-    scaler = cluster.autoscaler(workload)
-    if scaler is not None and scaler.scaled_object:
-        raise ControlError(
-            f"{workload.component!r} is scaled by {scaler}, which would start it again; nothing "
-            "was changed. Pause it first with its annotation autoscaling.keda.sh/paused, or "
-            "remove the release with helm uninstall"
-        )
-    return scaler is not None
-
-
-def _where(way: ZooKeeperAccess, cluster: Cluster, workloads: Sequence[Workload]) -> str:
-    """Describe what is about to be killed, and where."""
-    pods = [
-        pod.name
-        for workload in workloads
-        if workload.kind == "spout"
-        for pod in cluster.pods(workload)
-    ]
-    return "\n".join(
-        (
-            f"{workloads[0].topology}: {', '.join(workload.component for workload in workloads)}",
-            f"  Kubernetes: {cluster}; spouts: {', '.join(pods) or 'none'}",
-            f"  ZooKeeper: {way.where(pods)}",
-        )
-    )
+@contextmanager
+def _open_access(
+    zookeeper: str | None, cluster: Cluster, workloads: Sequence[Workload]
+) -> Iterator[ZooKeeperAccess]:
+    """Open the ZooKeeper that the user names, or else that of an acker's pod."""
+    name = workloads[0].topology
+    if not names_zookeeper(zookeeper):
+        yield PodAccess(PodCommand(cluster, workloads, "acker"), name)
+        return
+    with open_zookeeper(zookeeper) as topologies:
+        yield DirectAccess(topologies, cluster, name, on_screen())
 
 
 def _ask(name: str, yes: bool) -> None:
@@ -97,61 +82,3 @@ def _ask(name: str, yes: bool) -> None:
     if not typer.confirm(f"Kill {name} there?"):
         print("nothing was changed")
         raise typer.Exit(1)
-
-
-def _drain(way: ZooKeeperAccess, wait: float | None) -> None:
-    """Drain the topology. Messages still in flight after the wait are emitted again at restart."""
-    try:
-        way.drain(wait)
-    except OverdueError as error:
-        print(
-            f"{error}. It is killed anyway; messages in flight will be emitted again when it is "
-            "started again"
-        )
-
-
-def _stop(way: ZooKeeperAccess, cluster: Cluster, workloads: Sequence[Workload]) -> None:
-    """Stop the spouts, then everything else, even if the spouts do not end or ZooKeeper fails."""
-    spouts = [workload for workload in workloads if workload.kind == "spout"]
-    others = [workload for workload in workloads if workload.kind != "spout"]
-    _scale(cluster, spouts)
-    try:
-        _await_end(cluster, spouts)
-        way.forget()
-    except KstormError:
-        _scale(cluster, others)
-        raise
-    _scale(cluster, others)
-
-
-def _scale(cluster: Cluster, workloads: Sequence[Workload]) -> None:
-    for workload in workloads:
-        cluster.scale(workload, 0)
-        print(f"{workload.component}: {workload.replicas} → 0", flush=True)
-
-
-def _await_end(cluster: Cluster, spouts: Sequence[Workload]) -> None:
-    def look() -> str:
-        pods = [pod.name for workload in spouts for pod in cluster.pods(workload)]
-        return f"waiting for {', '.join(pods)} to end" if pods else ""
-
-    if left := on_screen()(look, _END_SECS):
-        raise OverdueError(
-            f"still {left} after {_END_SECS:.0f} s: {spouts[0].topology!r} stays deactivated. Once "
-            "they have ended, kill it again, or activate it"
-        )
-
-
-def _what_is_left(workload: Workload, autoscaled: Sequence[str]) -> str:
-    if not workload.release:
-        return "its workloads are still there, without pods"
-    where = f"{workload.release} --namespace {workload.namespace}"
-    told = (
-        f"its release is still there, without pods: `helm uninstall {where}` removes it, `helm "
-        "upgrade` starts it again"
-    )
-    # The chart sets no replicas for these, and an autoscaler does nothing at 0.
-    if autoscaled:
-        pairs = " ".join(f"{component}=1" for component in autoscaled)
-        told += f", except autoscaled components: `kstorm scale {workload.topology} {pairs}`"
-    return told

@@ -8,33 +8,19 @@ before it is written. A replayed tuple may be written twice.
 """
 
 import asyncio
-import copy
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from kstorm.errors import BrokerError, KstormError, NotYetError
-from kstorm.kafka.bolt_checks import checked_topic_selector, reject_serializers
-from kstorm.kafka.callback import ProducerCallback, call_back
-from kstorm.kafka.lineage import Lineage
-from kstorm.kafka.mapper import (
-    DefaultTopicSelector,
-    FieldNameBasedTupleToKafkaMapper,
-    TopicSelector,
-    TupleToKafkaMapper,
-    columns_of_batch,
-)
+from kstorm.kafka.bolt_settings import KafkaBoltSettings, checked_topic_selector
+from kstorm.kafka.callback import call_back
+from kstorm.kafka.mapper import DefaultTopicSelector, columns_of_batch
 from kstorm.kafka.ports import KafkaPorts, OnBatchDelivery, OnDelivery, RecordWriter
-from kstorm.kafka.serializer import (
-    AnySerializer,
-    Serializer,
-    close_serializer,
-    column,
-    open_serializer,
-)
+from kstorm.kafka.serializer import close_serializer, column, open_serializer
 from kstorm.kafka.serializer_backlog import SerializerBacklog
 from kstorm.topology import Bolt, Config, OutputCollector, TopologyContext, Tuple, TupleBatch
 from kstorm.topology.component import Maybe
@@ -47,20 +33,11 @@ _TELL_AFTER: Final = 40
 """Retries before the wait is reported: a first registry lookup of a few ms is normal."""
 
 
-class KafkaBolt(Bolt):
+class KafkaBolt(KafkaBoltSettings, Bolt):
     """A bolt that writes to a Kafka topic. It emits nothing."""
 
     def __init__(self) -> None:
-        self._selector: TopicSelector | None = None
-        self._mapper: TupleToKafkaMapper = FieldNameBasedTupleToKafkaMapper()
-        self._key_serializer: Serializer = AnySerializer()
-        self._value_serializer: Serializer = AnySerializer()
-        self.producer_properties: Mapping[str, Any] | None = None
-        """Properties of the bolt's own producer, or None if it uses the process's producer."""
-        self._lineage: Lineage | None = None
-        self._async = True
-        self._fire_and_forget = False
-        self._callback: ProducerCallback | None = None
+        super().__init__()
         self._held: SerializerBacklog
         self._trials = 0
         self._written = 0
@@ -68,110 +45,6 @@ class KafkaBolt(Bolt):
         self._expired = 0
         self._lost = 0
         self._failing: str | None = None
-
-    @property
-    def topic(self) -> str | None:
-        """The topic of every record, or None if it is chosen per tuple or not set yet."""
-        return self._selector.topic if isinstance(self._selector, DefaultTopicSelector) else None
-
-    def with_topic_selector(self, selector: TopicSelector | str) -> Self:
-        """Choose the topic per tuple. A string selects one topic for all tuples."""
-        self._selector = DefaultTopicSelector(selector) if isinstance(selector, str) else selector
-        return self
-
-    def with_tuple_to_kafka_mapper(self, mapper: TupleToKafkaMapper) -> Self:
-        """Choose key and message. Default: the fields `key` and `message`."""
-        self._mapper = mapper
-        return self
-
-    def with_key_serializer(self, serializer: Serializer) -> Self:
-        """Serialize keys. Default: text and bytes as they are, anything else as JSON."""
-        self._key_serializer = copy.copy(serializer)
-        return self
-
-    def with_value_serializer(self, serializer: Serializer) -> Self:
-        """Serialize messages. Default: as for keys."""
-        self._value_serializer = copy.copy(serializer)
-        return self
-
-    def with_producer_properties(self, properties: Mapping[str, Any]) -> Self:
-        """Give the bolt its own producer with these librdkafka properties.
-
-        By default it uses the process's producer. Raises `ConfigError` if the properties contain a
-        serializer, as in Java.
-        """
-        reject_serializers(properties)
-        self.producer_properties = dict(properties)
-        return self
-
-    def with_producer_callback(self, callback: ProducerCallback) -> Self:
-        """Call `callback` with the result of each record and its tuple, after the ack or fail.
-
-        The bolt then gets its own producer, which reports every record. It also writes tuples one
-        by one, which costs a few microseconds per record.
-        """
-        self._callback = callback
-        return self
-
-    def with_async(self, enabled: bool = True) -> Self:
-        """Execute the next tuple before the broker has this one's record (the default).
-
-        If disabled, records are written one at a time in the order of the tuples, each at the cost
-        of a round trip.
-        """
-        self._async = enabled
-        return self
-
-    def with_fire_and_forget(self, enabled: bool = True) -> Self:
-        """Ack tuples as soon as their records are queued for sending. Default: off.
-
-        Records that the broker then rejects are lost and only counted.
-        """
-        self._fire_and_forget = enabled
-        return self
-
-    def with_lineage(
-        self,
-        topic: str | None = None,
-        *,
-        partition: str = "partition",
-        offset: str = "offset",
-        part: str = "part",
-        traceparent: bool = False,
-        sampled: float = 1.0,
-    ) -> Self:
-        """Write each tuple's origin as headers of its record. Default: off.
-
-        See `kstorm.kafka.lineage` for the headers.
-        `topic` is the name of the source topic. `partition` and `offset` name the fields with the
-        message's coordinates. `MessageMetadataSchemeAsMultiScheme` provides these fields, and the
-        bolts in between must pass them on. `part` names the field that distinguishes several
-        records made from one message.
-
-        `traceparent` adds that header, so that consumers with OpenTelemetry continue the trace.
-        `sampled` is the share of trees, from 0 to 1, whose header is flagged "sampled". Most
-        consumers record only those.
-
-        The headers cost one list per record and take space on the network and on disk.
-        """
-        self._lineage = Lineage(topic, partition, offset, part, sampled if traceparent else None)
-        return self
-
-    def refuses_exactly_once(self) -> str:
-        if self._fire_and_forget:
-            return "its KafkaBolt has .with_fire_and_forget(), which may lose records: leave it out"
-        if self.producer_properties is not None:
-            return (
-                "its KafkaBolt has its own producer (.with_producer_properties), but its records "
-                "must be part of the process's transaction, on the same Kafka: leave it out, or "
-                "write to the other cluster with a topology that reads this one's sink topic"
-            )
-        if self._callback is not None:
-            return (
-                "its KafkaBolt has a producer callback, but transactions do not report single "
-                "records: leave it out"
-            )
-        return ""
 
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
         """Open the producer. Raises `ConfigError` without a topic selector or on bad settings."""

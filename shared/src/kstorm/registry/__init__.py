@@ -12,9 +12,10 @@ meanwhile the message waits where it is (`NotYetError`). A message is unreadable
 registry responds that the schema does not exist, or if the bytes do not match their schema.
 """
 
+from kstorm.registry.avro import AvroScheme, AvroSerializer
 from kstorm.registry.config import SchemaRegistry
-from kstorm.registry.schemes import AvroScheme, JsonSchemaScheme, ProtobufScheme
-from kstorm.registry.serializers import AvroSerializer, JsonSchemaSerializer, ProtobufSerializer
+from kstorm.registry.json_schema import JsonSchemaScheme, JsonSchemaSerializer
+from kstorm.registry.protobuf import ProtobufScheme, ProtobufSerializer
 
 __all__ = [
     "AvroScheme",

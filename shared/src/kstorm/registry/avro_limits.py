@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka.schema_registry.serde import SchemaId
 
+from kstorm.formats import AVRO
 from kstorm.kafka.message_limits import too_many
 from kstorm.registry.avro_plan import (
     MOST_DECIMAL_BYTES,
@@ -62,7 +63,7 @@ class AvroValueLimit:
 
     def _learn(self, head: bytes) -> tuple[AvroScanPlan, float]:
         """Return the plan and the maximum record length that needs no scan."""
-        told = SchemaId("AVRO")
+        told = SchemaId(AVRO.kind)
         told.from_bytes(BytesIO(head))
         ask = self._client
         schema = (

@@ -6,7 +6,7 @@ is retried and succeeds.
 """
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ from confluent_kafka.schema_registry import (
 )
 
 from kstorm.errors import ConfigError, NotYetError
-from kstorm.registry.config import SchemaRegistry
 
 _TIMEOUT_SECS: Final = 10
 _PAUSE_SECS: Final = 1.0
@@ -29,20 +28,14 @@ _ANSWERS: Final = (404, 409, 422)
 class NonBlockingRegistryClient(SchemaRegistryClient):
     """A `SchemaRegistryClient` for one task's serde. It must be closed."""
 
-    def __init__(self, registry: SchemaRegistry) -> None:
-        properties = {
-            "timeout": _TIMEOUT_SECS,
-            "max.retries": 0,
-            **registry.properties,
-            "url": registry.url,
-        }
+    def __init__(self, url: str, shown: str, properties: Mapping[str, Any]) -> None:
+        """`shown`: the address for messages."""
+        defaults = {"timeout": _TIMEOUT_SECS, "max.retries": 0}
         try:
-            super().__init__(properties)
+            super().__init__({**defaults, **properties, "url": url})
         except (OSError, TypeError, ValueError) as error:
-            raise ConfigError(
-                f"properties of the schema registry at {registry.shown}: {error}"
-            ) from None
-        self._where = registry.shown
+            raise ConfigError(f"properties of the schema registry at {shown}: {error}") from None
+        self._where = shown
         self._answers: dict[Hashable, Any] = {}
         self._questions: dict[Hashable, Future[Any]] = {}
         self._problem: str | None = None

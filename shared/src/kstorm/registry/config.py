@@ -44,7 +44,10 @@ class SchemaRegistry:
 
     def client(self) -> "NonBlockingRegistryClient":
         """Create a client. Raises `ConfigError` on invalid properties, or without the extra."""
-        return imported("kstorm.registry.client", "NonBlockingRegistryClient")(self)  # type: ignore[no-any-return]
+        connect: type[NonBlockingRegistryClient] = imported(
+            "kstorm.registry.client", "NonBlockingRegistryClient"
+        )
+        return connect(self.url, self.shown, self.properties)
 
 
 def _without_login(url: str) -> str:

@@ -1,4 +1,4 @@
-"""Schemes for messages from schema registry serializers: Avro, JSON Schema, Protobuf.
+"""Base of the schemes for messages from schema registry serializers.
 
 A scheme copies the named fields of a record to tuple fields of the same names. The record is read
 with its writer's schema, and resolved to the reader's schema if one is given. A record that lacks a
@@ -6,23 +6,20 @@ named field is unreadable.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.message_limits import MOST_VALUES, check_json
+from kstorm.formats import RegistryFormat
+from kstorm.kafka.message_limits import MOST_VALUES
 from kstorm.kafka.scheme import OneTuple, Values, values_of
 from kstorm.registry.config import SchemaRegistry, imported
 from kstorm.topology import Fields
 
 if TYPE_CHECKING:
-    from kstorm.registry.avro_limits import AvroValueLimit
     from kstorm.registry.client import NonBlockingRegistryClient
-    from kstorm.registry.protobuf_limits import ProtobufValueLimit
-
-_CONFLUENT = "confluent_kafka.schema_registry"
 
 
-class _RegistryScheme(OneTuple):
+class RegistryScheme(OneTuple):
     """Base of the schemes. An unopened copy holds no connection."""
 
     def __init__(
@@ -44,7 +41,7 @@ class _RegistryScheme(OneTuple):
 
         It does not connect yet.
         """
-        deserializer = imported(*self._deserializer)
+        deserializer = imported(*self.format.deserializer)
         self._client = self.registry.client()
         self._read = self._make(deserializer, self._client)
 
@@ -60,7 +57,7 @@ class _RegistryScheme(OneTuple):
         self._check(value)
         return values_of(self._members(self._read(value, None)), self.output_fields)
 
-    _deserializer: ClassVar[tuple[str, str]]
+    format: ClassVar[RegistryFormat]
 
     def _make(
         self, deserializer: Any, client: "NonBlockingRegistryClient"
@@ -77,7 +74,7 @@ class _RegistryScheme(OneTuple):
         return record
 
 
-class _SchemaScheme(_RegistryScheme):
+class SchemaScheme(RegistryScheme):
     """Base of the schemes whose reader's schema is a string."""
 
     def __init__(
@@ -95,7 +92,7 @@ class _SchemaScheme(_RegistryScheme):
     ) -> Callable[[bytes, None], Any]:
         try:
             made: Callable[[bytes, None], Any] = deserializer(
-                schema_registry_client=client, schema_str=self.schema, conf=dict(_NO_SUBJECT)
+                schema_registry_client=client, schema_str=self.schema, conf=dict(NO_SUBJECT)
             )
         except Exception as error:  # noqa: BLE001 - each library raises its own errors
             raise ConfigError(
@@ -104,85 +101,8 @@ class _SchemaScheme(_RegistryScheme):
         return made
 
 
-class AvroScheme(_SchemaScheme):
-    """Avro records: `AvroScheme(registry, "word", "count")`.
-
-    `schema` is the reader's schema as JSON. None: the writer's schema.
-    """
-
-    _deserializer = (f"{_CONFLUENT}.avro", "AvroDeserializer")
-
-    def _make(
-        self, deserializer: Any, client: "NonBlockingRegistryClient"
-    ) -> Callable[[bytes, None], Any]:
-        made: Any = super()._make(deserializer, client)
-        self._extent: AvroValueLimit = imported("kstorm.registry.avro_limits", "AvroValueLimit")(
-            client, made._get_parsed_schema, self.most_values
-        )
-        return cast("Callable[[bytes, None], Any]", made)
-
-    def _check(self, value: bytes) -> None:
-        self._extent.check(value)
-
-
-class JsonSchemaScheme(_SchemaScheme):
-    """Validated JSON objects: `JsonSchemaScheme(registry, "word", "count")`.
-
-    `schema` is the reader's schema as JSON. None: the writer's schema.
-    """
-
-    def _check(self, value: bytes) -> None:
-        check_json(value, self.most_values)
-
-    _deserializer = (f"{_CONFLUENT}.json_schema", "JSONDeserializer")
-
-
-class ProtobufScheme(_RegistryScheme):
-    """Protobuf messages: `ProtobufScheme(registry, WordCount, "word", "count")`.
-
-    `message_type` is a generated class. Scalars stay as they are, nested messages become dicts, and
-    repeated fields become lists. Raises `ConfigError` if the class lacks one of the fields.
-    """
-
-    _deserializer = (f"{_CONFLUENT}.protobuf", "ProtobufDeserializer")
-
-    def __init__(
-        self,
-        registry: SchemaRegistry,
-        message_type: Any,
-        *fields: str,
-        most_values: int = MOST_VALUES,
-    ) -> None:
-        super().__init__(registry, *fields, most_values=most_values)
-        self.message_type = message_type
-        known = message_type.DESCRIPTOR.fields_by_name
-        if unknown := [name for name in fields if name not in known]:
-            raise ConfigError(
-                f"{message_type.DESCRIPTOR.full_name} has no field {unknown[0]!r}, only "
-                f"{', '.join(known)}"
-            )
-
-    def _make(
-        self, deserializer: Any, client: "NonBlockingRegistryClient"
-    ) -> Callable[[bytes, None], Any]:
-        self._plain: Callable[[Any], Any] = imported("kstorm.registry.protobuf_values", "plain")
-        self._extent: ProtobufValueLimit = imported(
-            "kstorm.registry.protobuf_limits", "ProtobufValueLimit"
-        )(client, self.message_type, self.most_values)
-        made: Callable[[bytes, None], Any] = deserializer(
-            self.message_type, dict(_NO_SUBJECT), client
-        )
-        return made
-
-    def _check(self, value: bytes) -> None:
-        self._extent.check(value)
-
-    def _members(self, record: Any) -> Mapping[str, Any]:
-        return {name: self._plain(getattr(record, name)) for name in self.output_fields}
-
-
 def _no_subject(_context: object, _record_name: object) -> None:
     """Use no subject: the schema id is sufficient. Rules of a subject are not applied."""
 
 
-_NO_SUBJECT: Mapping[str, Any] = {"subject.name.strategy": _no_subject}
+NO_SUBJECT: Mapping[str, Any] = {"subject.name.strategy": _no_subject}

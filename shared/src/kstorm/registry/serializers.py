@@ -1,4 +1,4 @@
-"""Serializers that register their schema: Avro, JSON Schema, Protobuf.
+"""Base of the serializers that register their schema.
 
 The subject is `<topic>-value` or `<topic>-key`. Values are dicts, as in tuples. Until the registry
 has returned the schema's id, `serialize` raises `NotYetError`, and the `KafkaBolt` holds the tuple.
@@ -8,16 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.serializer import refuse_not_finite
+from kstorm.formats import RegistryFormat
 from kstorm.registry.config import SchemaRegistry, imported
 
 if TYPE_CHECKING:
     from kstorm.registry.client import NonBlockingRegistryClient
 
-_CONFLUENT = "confluent_kafka.schema_registry"
 
-
-class _RegistrySerializer:
+class RegistrySerializer:
     """Base of the serializers. An unopened copy holds no connection."""
 
     def __init__(self, registry: SchemaRegistry, properties: Mapping[str, Any] | None) -> None:
@@ -32,7 +30,7 @@ class _RegistrySerializer:
 
         It does not connect yet.
         """
-        serializer = imported(*self._serializer)
+        serializer = imported(*self.format.serializer)
         serialization = "confluent_kafka.serialization"
         context, kinds = (
             imported(serialization, "SerializationContext"),
@@ -65,7 +63,7 @@ class _RegistrySerializer:
             context = self._contexts[topic] = self._context(topic)
         return self._write(value, context)
 
-    _serializer: ClassVar[tuple[str, str]]
+    format: ClassVar[RegistryFormat]
 
     def _make(
         self, serializer: Any, client: "NonBlockingRegistryClient", properties: dict[str, Any]
@@ -73,7 +71,7 @@ class _RegistrySerializer:
         raise NotImplementedError
 
 
-class _SchemaSerializer(_RegistrySerializer):
+class SchemaSerializer(RegistrySerializer):
     """Base of the serializers whose schema is a string. confluent-kafka's two classes take the same
     arguments in a different order, so they are passed by keyword."""
 
@@ -89,58 +87,4 @@ class _SchemaSerializer(_RegistrySerializer):
         made: Callable[[Any, Any], bytes | None] = serializer(
             schema_registry_client=client, schema_str=self.schema, conf=properties
         )
-        return made
-
-
-class AvroSerializer(_SchemaSerializer):
-    """Avro with a JSON schema. `properties` are those of confluent-kafka's `AvroSerializer`."""
-
-    _serializer = (f"{_CONFLUENT}.avro", "AvroSerializer")
-
-
-class JsonSchemaSerializer(_SchemaSerializer):
-    """Validated JSON. `properties` are those of confluent-kafka's `JSONSerializer`.
-
-    NaN and infinities fail their tuple.
-    """
-
-    _serializer = (f"{_CONFLUENT}.json_schema", "JSONSerializer")
-
-    def serialize(self, topic: str, value: Any) -> bytes | None:
-        # confluent-kafka writes NaN, which is not JSON, or null if orjson is installed.
-        refuse_not_finite(value)
-        return super().serialize(topic, value)
-
-
-class ProtobufSerializer(_RegistrySerializer):
-    """Protobuf of a generated class. A value is a message or a dict of its fields.
-
-    `properties` are those of confluent-kafka's `ProtobufSerializer`.
-    """
-
-    _serializer = (f"{_CONFLUENT}.protobuf", "ProtobufSerializer")
-
-    def __init__(
-        self,
-        registry: SchemaRegistry,
-        message_type: Any,
-        properties: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(registry, properties)
-        self.message_type = message_type
-
-    def serialize(self, topic: str, value: Any) -> bytes | None:
-        return (
-            None
-            if value is None
-            else super().serialize(topic, self._message_of(self.message_type, value))
-        )
-
-    def _make(
-        self, serializer: Any, client: "NonBlockingRegistryClient", properties: dict[str, Any]
-    ) -> Callable[[Any, Any], bytes | None]:
-        self._message_of: Callable[[Any, Any], Any] = imported(
-            "kstorm.registry.protobuf_values", "message_of"
-        )
-        made: Callable[[Any, Any], bytes | None] = serializer(self.message_type, client, properties)
         return made

@@ -13,32 +13,29 @@ calls give the same run.
 """
 
 import weakref
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from random import Random
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any
 
-from kstorm.core.dead_letters import DeadLetter, decode_letter
 from kstorm.errors import KstormError, TopologyError
-from kstorm.testing.logs import TopicPartition
-from kstorm.testing.placement import DiskFate, Heir, Placement
+from kstorm.testing.observed_cluster import ObservedCluster
+from kstorm.testing.placement import DiskFate, Heir
 from kstorm.testing.process import SimulatedProcess
-from kstorm.testing.processes import AckerProcess, BoltProcess, SpoutProcess, limit_intake
-from kstorm.testing.startup import start_task, start_tasks
+from kstorm.testing.processes import SpoutProcess, limit_intake
+from kstorm.testing.startup import start_tasks
 from kstorm.testing.transactions import TRANSACTION_SECS
-from kstorm.testing.world import SimulatedWorld, TaskError, discard_narration
-from kstorm.topology import DEFAULT_STREAM, BasicBolt, Bolt, Spout, Topology
+from kstorm.testing.world import SimulatedWorld, discard_narration
+from kstorm.topology import Topology
 from kstorm.topology.context import CLOCK
-from kstorm.topology.topology import ACKER_COMPONENT
 
 _MOST_STEPS = 1_000_000
 _REAL_STRIDE = 0.02  # seconds between two readings of the real clock
 
 
-class LocalCluster(AbstractContextManager["LocalCluster"]):
+class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
     """Runs a topology. `resources` is the value of `TopologyContext.resources` in components.
 
     Time is simulated and moves only in `advance_time` or `run_for`. Checkpoints and commits happen
@@ -62,15 +59,14 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     ) -> None:
         """`active=False`: spouts emit only after `activate`. `at_once=False`: tasks start step by
         step while others work, instead of immediately where possible."""
-        self.topology = topology
         ids = Random(f"ids of {seed}").getrandbits
         lent = {CLOCK: lambda: self.now, **(resources or {})}
-        self._world = SimulatedWorld(
+        world = SimulatedWorld(
             topology, Random(seed), lambda: ids(64) or 1, lent, tell=tell, at_once=at_once
         )
-        self._world.active = active
-        self._close_runner = weakref.finalize(self, self._world.runner.close)
-        self._processes = Placement(self._world)
+        world.active = active
+        self._close_runner = weakref.finalize(self, world.runner.close)
+        super().__init__(topology, world)
         self._world.on_crash = (
             None if at_once else lambda process, error: self._processes.restart(process)
         )
@@ -320,100 +316,6 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
             unanswered,
         )
 
-    # What happened.
-
-    @property
-    def now(self) -> float:
-        """Seconds since the cluster started, by its clock."""
-        return self._world.now
-
-    def acked(self, spout: str, task: int | None = None) -> list[Any]:
-        """Return the ids of messages acked to a spout, or to one of its tasks, given by index."""
-        return self._outcomes(self._world.acked, spout, task)
-
-    def failed(self, spout: str, task: int | None = None) -> list[Any]:
-        """Return the ids of failed or timed-out messages of a spout, or of one of its tasks."""
-        return self._outcomes(self._world.failed, spout, task)
-
-    def emitted(self, component: str, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
-        """Return the values of every tuple that a component emitted on a stream."""
-        if stream not in self.topology.component(component).streams:
-            raise TopologyError(f"{component!r} declares no stream {stream!r}")
-        return list(self._world.emitted[component, stream])
-
-    def sent(self, topic: str) -> list[bytes]:
-        """Return the records of one of the topology's topics, partition by partition."""
-        return self._world.logs.topic(topic)
-
-    @property
-    def dead_letters(self) -> list[DeadLetter]:
-        """Messages that could not be processed."""
-        return [decode_letter(record) for record in self.sent(self.topology.dead_letters_topic)]
-
-    @property
-    def errors(self) -> list[TaskError]:
-        """Errors that components raised or reported."""
-        return list(self._world.errors)
-
-    @property
-    def open_trees(self) -> int:
-        """Rows in the ackers' ledgers: incomplete trees, and remains of trees that ended in another
-        way."""
-        return sum(
-            process.engine.open_trees
-            for process in self._processes
-            if isinstance(process, AckerProcess)
-        )
-
-    @property
-    def unsettled(self) -> int:
-        """Number of processes with output that has not been delivered."""
-        return sum(not process.quiet for process in self._processes)
-
-    @property
-    def seen(self) -> Counter[str]:
-        """Counts of rare events, by name."""
-        for process in self._processes:
-            process.tally()
-        return self._world.seen
-
-    def processes(self, component: str) -> Sequence[SimulatedProcess[Any]]:
-        """Return the simulated processes of a component, for inspection."""
-        return self._processes.of(self._known(component))
-
-    def executors(self, component: str) -> int:
-        """Return the number of processes of a component."""
-        return len(self._processes.of(self._known(component)))
-
-    def any_place(self, random: Random) -> TopicPartition | None:
-        """Return a random partition that has been written or read, if there is one."""
-        places = self._world.logs.places()
-        return random.choice(places) if places else None
-
-    @property
-    def pending(self) -> int:
-        """Number of spout tuples that are neither acked nor failed."""
-        return sum(
-            process.engine.in_flight
-            for process in self._processes
-            if isinstance(process, SpoutProcess)
-        )
-
-    def instance(self, component: str, task: int = 0) -> Spout | Bolt | BasicBolt:
-        """Return the spout or bolt object that runs a task now. A crash replaces it."""
-        if 0 <= task < self.topology.component(component).num_tasks:
-            while not start_task(process := self._processes.holder(component, task), task):
-                if not process.dead:  # otherwise user code ended it and it was replaced
-                    raise KstormError(
-                        f"task {task} of {component!r} cannot start now: a partition that it "
-                        "needs is unavailable"
-                    )
-            if isinstance(process, SpoutProcess):
-                return process.engine.tenures[task].task.spout
-            if isinstance(process, BoltProcess):
-                return process.engine.tenures[task].task.bolt
-        raise TopologyError(f"{component!r} has no task {task} that runs a spout or bolt")
-
     def close(self) -> None:
         """Close every component in order (`deactivate` and `close`, or `cleanup`).
 
@@ -450,13 +352,6 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
             if isinstance(process, SpoutProcess):
                 process.obey()
 
-    def _known(self, component: str) -> str:
-        if component in self.topology.components or component == ACKER_COMPONENT:
-            return component
-        if component == "acker":
-            return ACKER_COMPONENT
-        return self.topology.component(component).id  # raises, naming the known ones
-
     def _numbers(self, component: str, executor: int | None) -> Iterable[int]:
         return (
             range(len(self._processes.of(self._known(component))))
@@ -466,14 +361,6 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
 
     def _tell_of(self, component: str, number: int, what: str) -> None:
         self._world.tell(f"at {self.now:g} s {component} {number} {what}")
-
-    def _outcomes(self, told: dict[int, list[Any]], spout: str, task: int | None) -> list[Any]:
-        ids = self.topology.task_ids(spout)
-        return [
-            message
-            for task_id in (ids if task is None else (ids[task],))
-            for message in told[task_id]
-        ]
 
     def _begin_needed_checkpoints(self) -> bool:
         needed = [process for process in self._processes if process.waits_for_checkpoint]

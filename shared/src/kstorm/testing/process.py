@@ -10,9 +10,9 @@ die. A dead process loses its memory, and undelivered sends never arrive.
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from kstorm.core.engine import Effect, Engine, InputRecord, TaskTenure
+from kstorm.core.engine import Effect, InputRecord, TaskTenure
 from kstorm.core.engine.effects import (
     AbandonOpen,
     ApplyToStore,
@@ -28,37 +28,30 @@ from kstorm.core.engine.effects import (
     Transact,
 )
 from kstorm.core.engine.transaction import Transactions
-from kstorm.core.user_code import Steps
 from kstorm.testing.consumer_group import OUTDATED, UNKNOWN, GroupMember
 from kstorm.testing.disks import Disk, DiskRows
 from kstorm.testing.in_flight_records import InFlightRecords
 from kstorm.testing.logs import TopicPartition
-from kstorm.testing.scheduler import Actor, Step
-from kstorm.testing.stepped_await import SteppedAwaitable
+from kstorm.testing.scheduler import Step
 from kstorm.testing.transactions import RefusedError, SimulatedTransaction
+from kstorm.testing.user_code import E, UserCodeActor
 from kstorm.testing.world import SimulatedWorld
-
-E = TypeVar("E", bound=Engine[Any])
 
 MOST_RECORDS = 3
 """Per task and poll."""
 _TICKS_AT_ONCE = 0.5
 _ALERT = 0.3
 """Probability that a received poll is processed although other steps are possible."""
-_MID_RUN = 0.3
-"""Probability that user code is interrupted where it offers a pause, or before it is awaited."""
 
 
-class SimulatedProcess(Actor, Generic[E]):
+class SimulatedProcess(UserCodeActor[E]):
     """Behaviour shared by all kinds of processes."""
-
-    engine: E
 
     def __init__(self, world: SimulatedWorld, component: str, disk: Disk, name: str) -> None:
         """`name`: the instance's name. A process restarted under the same name has the same
         transactional id."""
-        super().__init__(world.scheduler)
-        self.world, self.component, self.disk, self.name = world, component, disk, name
+        super().__init__(world)
+        self.component, self.disk, self.name = component, disk, name
         self.member = GroupMember(world.groups[component], name, self.wake)
         self.zombie = False
         """True if another process has its tasks and it does not know that yet. For observers, not
@@ -72,8 +65,6 @@ class SimulatedProcess(Actor, Generic[E]):
         self.on_ended: Callable[[SimulatedProcess[Any]], None] = lambda process: process.die()
         """Called when it exits by itself while it is a member."""
         self._effects: deque[Effect] = deque()
-        # with the awaitable that it waits for
-        self._runs: list[tuple[RunUserCode, Steps, SteppedAwaitable | None]] = []
         self._channel: deque[list[tuple[TaskTenure[Any], list[InputRecord]]]] = (
             deque()
         )  # unprocessed polls
@@ -340,52 +331,6 @@ class SimulatedProcess(Actor, Generic[E]):
             for record in logs.committed_records(place, at, at + 1)
         ]
         self._then(self.engine.fetched(effect, records, self.world.now))
-
-    def _go_on(self, entry: tuple[RunUserCode, Steps, SteppedAwaitable | None]) -> object:
-        """Continue a piece of user code."""
-        self._runs.remove(entry)
-        self._advance(*entry)
-        return None
-
-    def _advance(
-        self,
-        run: RunUserCode,
-        steps: Steps,
-        waiting: SteppedAwaitable | None = None,
-        interrupt: float = _MID_RUN,
-    ) -> None:
-        """Continue a piece of user code until its end, its next await, or an interruption."""
-        world = self.world
-        try:
-            while True:
-                try:
-                    if waiting is not None and not waiting.go_on():
-                        break
-                except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task decides
-                    pending = steps.throw(error)
-                else:
-                    pending = next(steps)
-                waiting = (
-                    None if pending is None else SteppedAwaitable(world.runner.get_loop(), pending)
-                )
-                if interrupt and world.random.random() < interrupt:
-                    break
-            self._runs.append((run, steps, waiting))
-        except StopIteration:
-            self._then(self.engine.ran(run, world.now))
-        except Exception as error:
-            if not world.crash(self, error):
-                raise
-
-    def _run_through(self, run: RunUserCode) -> None:
-        """Run a piece of user code to its end without interruption."""
-        try:
-            self.world.run(run.steps)
-        except Exception as error:
-            if not self.world.crash(self, error):
-                raise
-        else:
-            self._then(self.engine.ran(run, self.world.now))
 
     def _begin_opening(self, task: int) -> None:
         """Note the changelog's end. Recovery waits until no transaction below it is open."""

@@ -11,19 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import inf, isinf
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from kstorm.core.engine.transaction import Answer, Request
+from kstorm.core.engine import Engine
+from kstorm.core.engine.effects import Transact
+from kstorm.core.engine.transaction import Answer, Request, Transactions
 from kstorm.core.outgoing import OutgoingRecord
 from kstorm.errors import BrokerError
-from kstorm.testing.consumer_group import FENCED
+from kstorm.testing.consumer_group import FENCED, GroupMember
 from kstorm.testing.external_topics import AT_COMMIT, PermanentRefusal
 from kstorm.testing.logs import Change, TopicPartition, Transaction, TransactionFate
-from kstorm.testing.world import position_partition
-
-if TYPE_CHECKING:
-    from kstorm.core.engine.effects import Transact
-    from kstorm.testing.process import SimulatedProcess
+from kstorm.testing.world import SimulatedWorld, position_partition
 
 TRANSACTION_SECS = 15.0
 """Age at which the broker aborts an open transaction. A real broker checks every 10 s for
@@ -51,13 +49,28 @@ class GivenUpError(RefusedError):
     what = "epoch given up"
 
 
+class TransactionalProcess(Protocol):
+    """The process whose transaction it is."""
+
+    world: SimulatedWorld
+    name: str
+    component: str
+    member: GroupMember
+    transactions: Transactions
+    epoch: int
+    zombie: bool
+
+    @property
+    def engine(self) -> Engine[Any]: ...
+
+
 class SimulatedTransaction:
     """A transaction in progress.
 
     It is aborted if the group rejects its generation, and begun again with a newer one.
     """
 
-    def __init__(self, process: SimulatedProcess[Any], effect: Transact) -> None:
+    def __init__(self, process: TransactionalProcess, effect: Transact) -> None:
         self.effect = effect
         self.reached: dict[int, int] = {}
         """Last changelog offset by task."""

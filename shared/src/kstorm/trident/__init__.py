@@ -12,12 +12,11 @@ from kstorm.trident.aggregators import (
     ReducerAggregator,
     Sum,
 )
+from kstorm.trident.assemblies import FirstN
 from kstorm.trident.backends import BackingMap, Owner, SqlMap
-from kstorm.trident.chained_aggregators import Chain
 from kstorm.trident.custom_state import State, StateFactory
 from kstorm.trident.distinct import ApproximateDistinct
 from kstorm.trident.external import MapFactory, NonTransactionalMap, OpaqueMap, TransactionalMap
-from kstorm.trident.first_tuples import Assembly, FirstN
 from kstorm.trident.join import JoinOutFieldsMode, JoinType
 from kstorm.trident.operations import (
     Debug,
@@ -46,7 +45,7 @@ from kstorm.trident.state import (
     TupleCollectionGet,
     kstorm_state,
 )
-from kstorm.trident.stream import GroupedStream, Stream, TridentState
+from kstorm.trident.stream import Assembly, Chain, GroupedStream, Stream, TridentState
 from kstorm.trident.topology import TridentTopology
 from kstorm.trident.tuple import TridentTuple
 from kstorm.trident.windows import Sessions, Window

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from kstorm.errors import TopologyError
 from kstorm.topology import Config, Fields, TopologyContext
 from kstorm.trident.aggregators import (
     Aggregator,
@@ -16,7 +15,6 @@ from kstorm.trident.aggregators import (
     CombinerAggregator,
     ReducerAggregator,
     Tuples,
-    aggregation_of,
 )
 from kstorm.trident.batches import Batch, FieldSelection
 from kstorm.trident.emit_buffer import make_emit_buffer
@@ -24,9 +22,6 @@ from kstorm.trident.operations import TridentCollector, name_of
 from kstorm.trident.plan import add_fields, select_fields
 from kstorm.trident.steps import Step
 from kstorm.trident.tuple import TridentTuple
-
-if TYPE_CHECKING:
-    from kstorm.trident.stream import GroupedStream, Stream
 
 _NONE: Final[Any] = object()
 
@@ -48,62 +43,6 @@ class ChainedPart:
 
     def tuples(self, whole: Tuples) -> Iterable[TridentTuple]:
         return map(self.tuple, whole())
-
-
-class Chain:
-    """Collects aggregators: call `aggregate` or `partition_aggregate` once for each, then
-    `chain_end`."""
-
-    def __init__(self, stream: "GroupedStream") -> None:
-        self._stream = stream
-        self._parts: list[ChainedPart] = []
-        self._verbs: set[str] = set()
-
-    def aggregate(self, *given: Any) -> "Chain":
-        """Add an aggregator: `aggregate([inputs], aggregator, outputs)`, as on the stream."""
-        return self._with("aggregate", given)
-
-    def partition_aggregate(self, *given: Any) -> "Chain":
-        """Add an aggregator within each task.
-
-        `partition_aggregate([inputs], aggregator, outputs)`
-        """
-        return self._with("partition_aggregate", given)
-
-    def chain_end(self) -> "Stream":
-        """End the chain. Its tuples have the group's fields and all outputs, in the order of the
-        chain.
-
-        If an `Aggregator` emits several tuples, each is combined with each tuple of the other
-        aggregators. Raises `TopologyError` if the chain is empty, or if it mixes `aggregate` and
-        `partition_aggregate`.
-        """
-        if len(self._verbs) != 1:
-            raise TopologyError(
-                f"a chain has {' and '.join(sorted(self._verbs)) or 'no aggregators'}: add at "
-                "least one aggregator, and all of them with the same method"
-            )
-        aggregate = getattr(self._stream, *self._verbs)
-        outputs = Fields(*(name for part in self._parts for name in part.outputs))
-        if not all(isinstance(part.aggregator, CombinerAggregator) for part in self._parts):
-            found: Stream = aggregate(ChainedAggregator(self._parts), outputs)
-            return found
-        for part in self._parts:
-            if len(part.outputs) != 1:
-                raise TopologyError(
-                    f"{name_of(part.aggregator)} returns one value: name one output field, not "
-                    f"{len(part.outputs)}"
-                )
-        combined: Stream = aggregate(ChainedCombiner(self._parts), "values")
-        return combined._step(
-            f"chain({', '.join(outputs)})", "chain", lambda fields: _spread(outputs, fields)
-        )
-
-    def _with(self, verb: str, given: Sequence[Any]) -> "Chain":
-        inputs, aggregator, outputs = aggregation_of((*given,))
-        self._parts.append(ChainedPart(aggregator, inputs, outputs))
-        self._verbs.add(verb)
-        return self
 
 
 class ChainedAggregation:
@@ -226,5 +165,5 @@ class _SpreadStep(Step):
         return batch.replaced([*groups, *(list(column) for column in zip(*values, strict=True))])
 
 
-def _spread(outputs: Fields, fields: Fields) -> tuple[Fields, Step]:
+def spread(outputs: Fields, fields: Fields) -> tuple[Fields, Step]:
     return add_fields(outputs, Fields(*list(fields)[:-1])), _SpreadStep()

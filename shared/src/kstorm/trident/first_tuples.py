@@ -1,19 +1,14 @@
-"""The first tuples of a batch by value (Storm's `FirstN`, `minBy` and `maxBy`), and assemblies of
-operations."""
+"""The first tuples of a batch by value (Storm's `FirstN`, `minBy` and `maxBy`)."""
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kstorm.errors import TopologyError
 from kstorm.topology import Fields
 from kstorm.trident.batches import Batch, FieldSelection
 from kstorm.trident.plan import select_fields
 from kstorm.trident.steps import Step
 from kstorm.trident.tuple import TridentTuple
-
-if TYPE_CHECKING:
-    from kstorm.trident.stream import Stream
 
 Ranks = Callable[[Batch], Sequence[Any]]
 """Return the sort key of each tuple. None excludes the tuple."""
@@ -62,39 +57,3 @@ def by_tuple(number: int, key: Callable[[TridentTuple], Any], reverse: bool, fie
     return fields, FirstStep(
         number, lambda batch: [key(tuple) for tuple in picked.tuples(batch)], reverse=reverse
     )
-
-
-class Assembly:
-    """Several operations under one name (Storm's `Assembly`)."""
-
-    def apply(self, stream: "Stream") -> "Stream":
-        """Apply the operations to a stream and return the result."""
-        raise NotImplementedError(f"{type(self).__name__} does not define apply")
-
-
-class FirstN(Assembly):
-    """The first tuples of each batch of each task by a field: the lowest, or the highest with
-    `reverse`.
-
-    Tuples with None in the field are ignored. Without a field, the first tuples in order of arrival
-    are kept.
-    """
-
-    def __init__(
-        self, number: int, sort_field: str | None = None, *, reverse: bool = False
-    ) -> None:
-        """`number` must be at least 1, otherwise `TopologyError` is raised."""
-        if number < 1:
-            raise TopologyError(f"FirstN({number}): give a number of at least 1")
-        self._number, self._field, self._reverse = number, sort_field, reverse
-
-    def apply(self, stream: "Stream") -> "Stream":
-        number, field, reverse = self._number, self._field, self._reverse
-
-        def make(fields: Fields) -> tuple[Fields, Step]:
-            if field is None:
-                return fields, FirstStep(number, None, reverse=reverse)
-            return by_field(number, field, None, reverse, fields)  # type: ignore[no-any-return]
-
-        shown = "" if field is None else f", {field}{', reverse' if reverse else ''}"
-        return stream._step(f"first({number}{shown})", "first", make)

@@ -127,6 +127,13 @@ class BoltNode(Node):
     bolt: Any = None
 
 
+def spare(name: str, taken: Fields) -> str:
+    """Return a field name that is not taken."""
+    while name in taken:
+        name += "_"
+    return name
+
+
 def line_of_user() -> str:
     """Return the line of code that called this package, such as `app.py:14`."""
     frame = sys._getframe()

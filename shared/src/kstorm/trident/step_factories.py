@@ -66,7 +66,7 @@ def aggregate_step(
     aggregator receives all fields."""
     picked = FieldSelection(fields if inputs is None else select_fields(inputs, fields), fields)
     own = FieldSelection(select_fields(groups, fields), fields)
-    _check_outputs(aggregator, outputs)
+    check_outputs(aggregator, outputs)
     if isinstance(aggregator, ChainedAggregation):
         aggregator.bind(fields)
     return add_fields(outputs, groups), AggregateStep(
@@ -78,7 +78,7 @@ def combine_step(
     aggregator: CombinerAggregator, groups: Fields, outputs: Fields, fields: Fields
 ) -> tuple[Fields, Step]:
     """Combine partial values. The output is the group and its value."""
-    _check_outputs(aggregator, outputs)
+    check_outputs(aggregator, outputs)
     value = Fields(name for name in fields if name not in groups)
     return add_fields(outputs, groups), CombineStep(
         aggregator, FieldSelection(groups, fields), FieldSelection(value, fields)
@@ -112,13 +112,13 @@ def state_update(
     if combined:
         inputs = Fields(name for name in fields if name not in groups)
     picked = FieldSelection(fields if inputs is None else select_fields(inputs, fields), fields)
-    _check_outputs(aggregator, outputs)
+    check_outputs(aggregator, outputs)
     return AggregateUpdate(
         aggregator, own, picked, add_fields(outputs, groups), partial=combined, outside=outside
     )
 
 
-def _check_outputs(aggregator: AnyAggregator, outputs: Fields) -> None:
+def check_outputs(aggregator: AnyAggregator, outputs: Fields) -> None:
     if not isinstance(aggregator, Aggregator) and len(outputs) != 1:
         raise TopologyError(
             f"{name_of(aggregator)} returns one value: name one output field, not {len(outputs)}"

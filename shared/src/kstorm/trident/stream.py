@@ -1,20 +1,13 @@
 """Streams and their operations (Storm's `Stream`, `GroupedStream` and `TridentState`)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any
 
 from kstorm.errors import TopologyError
-from kstorm.topology import Bolt, CustomStreamGrouping, Fields
-from kstorm.topology.groupings import (
-    AllGrouping,
-    CustomGrouping,
-    FieldsGrouping,
-    GlobalGrouping,
-    PartialKeyGrouping,
-    ShuffleGrouping,
-)
+from kstorm.topology import Bolt, Fields
+from kstorm.topology.groupings import FieldsGrouping, GlobalGrouping, ShuffleGrouping
 from kstorm.trident.aggregators import (
     Aggregator,
     AnyAggregator,
@@ -22,13 +15,18 @@ from kstorm.trident.aggregators import (
     aggregation_of,
 )
 from kstorm.trident.batches import FieldSelection
-from kstorm.trident.chained_aggregators import Chain
+from kstorm.trident.chained_aggregators import (
+    ChainedAggregator,
+    ChainedCombiner,
+    ChainedPart,
+    spread,
+)
 from kstorm.trident.custom_state import CustomStateUpdate, StateFactory
 from kstorm.trident.external import MapFactory
-from kstorm.trident.first_tuples import Assembly, by_field, by_tuple
-from kstorm.trident.operations import Filter, Function, as_filter, name_of
+from kstorm.trident.operations import name_of
 from kstorm.trident.plan import (
     BoltNode,
+    MergeNode,
     Node,
     QueryNode,
     RepartitionNode,
@@ -36,122 +34,28 @@ from kstorm.trident.plan import (
     StepNode,
     WindowNode,
     select_fields,
+    spare,
 )
 from kstorm.trident.sink import json_bolt
 from kstorm.trident.state import KstormState, QueryFunction, StateUpdater
 from kstorm.trident.step_factories import (
-    adding_step,
     aggregate_step,
+    check_outputs,
     combine_step,
-    filter_step,
     project_step,
     state_update,
     static_query_step,
 )
-from kstorm.trident.steps import CallStep, PeekStep, Step
-from kstorm.trident.tuple import TridentTuple
+from kstorm.trident.tuple_stream import Names, StreamBase, TupleStream, listed, short_of
 from kstorm.trident.updates import PersistUpdate
 from kstorm.trident.windows import Window
 from kstorm.windows.window_spec import Extent
 
-if TYPE_CHECKING:
-    from kstorm.trident.topology import TridentTopology
-
-Names = Fields | Iterable[str] | str
-"""Field names."""
 _PARTIAL = "value"
-N = TypeVar("N", bound=Node)
 
 
-class _StreamBase:
-    """Base of the objects that users chain operations on. Holds the last operation."""
-
-    def __init__(self, topology: "TridentTopology", node: Node) -> None:
-        self._topology, self._node = topology, node
-
-    def name(self, id: str) -> Self:
-        """Set the ID of the component that runs the last operation. By default it is derived from
-        the operation's name.
-
-        The ID is part of topic names, so do not change it later.
-        """
-        self._node.name = id
-        return self
-
-    def parallelism_hint(self, executors: int, tasks: int | None = None) -> Self:
-        """Set the number of processes for the operations back to the last repartitioning.
-
-        `tasks` is the number of tasks, which can never change. By default there is one task per
-        process.
-        """
-        self._node.hint, self._node.tasks = executors, tasks
-        return self
-
-    def _add(self, node: N) -> N:
-        self._topology.nodes.append(node)
-        return node
-
-
-class Stream(_StreamBase):
+class Stream(TupleStream):
     """Tuples with the same fields."""
-
-    # Operations on tuples within their task.
-
-    def each(self, inputs: Any, operation: Any = None, outputs: Names = ()) -> "Stream":
-        """Add the fields `outputs` with a `Function`, or keep some tuples with a `Filter`.
-
-        `each(Fields("sentence"), Split(), Fields("word"))`: `inputs` are the fields that the
-        operation receives. A plain callable receives their values. With `outputs`, it returns an
-        iterable of values for one field, or of tuples for several fields. Without `outputs`, it
-        returns whether to keep the tuple.
-        """
-        names, new = Fields(inputs), Fields(outputs)
-        title = f"each({_listed(names)}, {name_of(operation)}"
-        if isinstance(operation, Filter) or (not isinstance(operation, Function) and not len(new)):
-            return self._step(
-                f"{title})", operation, partial(filter_step, as_filter(operation), names)
-            )
-        return self._step(
-            f"{title} → {_listed(new)})", operation, partial(adding_step, operation, names, new)
-        )
-
-    def map(self, function: Callable[..., Any], outputs: Names | None = None) -> "Stream":
-        """Replace each tuple by one other. The callable receives all values.
-
-        It returns the values of the fields `outputs`, which replace all fields. Without `outputs`,
-        the fields stay the same.
-        """
-        return self._call("map", function, outputs, many=False)
-
-    def flat_map(self, function: Callable[..., Any], outputs: Names | None = None) -> "Stream":
-        """Replace each tuple by any number of others. The callable returns an iterable of results
-        as in `map`."""
-        return self._call("flat_map", function, outputs, many=True)
-
-    def filter(
-        self, inputs: Any, operation: "Filter | Callable[..., object] | None" = None
-    ) -> "Stream":
-        """Keep some tuples: `filter(Fields("word"), FilterNull())`.
-
-        With a single argument, all fields are passed: `filter(lambda word, count: count > 1)`.
-        """
-        keep, names = (inputs, None) if operation is None else (operation, Fields(inputs))
-        return self._step(
-            f"filter({name_of(keep)})", keep, partial(filter_step, as_filter(keep), names)
-        )
-
-    def peek(self, function: Callable[[TridentTuple], object]) -> "Stream":
-        """Pass each tuple to a callable, for debugging. A retried tuple is passed again."""
-        return self._step(
-            f"peek({name_of(function)})",
-            function,
-            lambda fields: (fields, PeekStep(function, _all(fields))),
-        )
-
-    def project(self, *names: Names) -> "Stream":
-        """Keep only these fields, in this order."""
-        wanted = Fields(*names)
-        return self._step(f"project({_listed(wanted)})", "project", partial(project_step, wanted))
 
     def partition_aggregate(self, *given: Any) -> "Stream":
         """Aggregate each batch of each task to one value, or to the output of an `Aggregator`.
@@ -167,9 +71,7 @@ class Stream(_StreamBase):
         `window(Window(Duration.minutes(1)), inputs, aggregator, outputs)`: `inputs` may be left
         out.
         """
-        return GroupedStream(self._topology, self._node, Fields())._window(
-            window, given, self._node
-        )
+        return GroupedStream(self._nodes, self._node, Fields())._window(window, given, self._node)
 
     def tumbling_window(self, length: Extent | timedelta, *given: Any) -> "Stream":
         """Aggregate windows that follow one another. See `window`."""
@@ -181,101 +83,33 @@ class Stream(_StreamBase):
         """Aggregate windows that overlap. See `window`."""
         return self.window(Window(length, slide), *given)
 
-    def min_by(self, field: str, key: Callable[[Any], Any] | None = None) -> "Stream":
-        """Keep the tuple with the lowest value of a field, or of `key` of it, in each batch of each
-        task.
-
-        None values are ignored.
-        """
-        return self._step(
-            f"min_by({field})", "min_by", lambda fields: by_field(1, field, key, False, fields)
-        )
-
-    def max_by(self, field: str, key: Callable[[Any], Any] | None = None) -> "Stream":
-        """Keep the tuple with the highest value of a field. See `min_by`."""
-        return self._step(
-            f"max_by({field})", "max_by", lambda fields: by_field(1, field, key, True, fields)
-        )
-
-    def min(self, key: Callable[[TridentTuple], Any]) -> "Stream":
-        """Keep the tuple with the lowest `key` of the tuple in each batch of each task.
-
-        Use `functools.cmp_to_key` for a function that compares two tuples. None keys are ignored.
-        """
-        return self._step(
-            f"min({name_of(key)})", "min", lambda fields: by_tuple(1, key, False, fields)
-        )
-
-    def max(self, key: Callable[[TridentTuple], Any]) -> "Stream":
-        """Keep the tuple with the highest `key` of the tuple. See `min`."""
-        return self._step(
-            f"max({name_of(key)})", "max", lambda fields: by_tuple(1, key, True, fields)
-        )
-
     def apply_assembly(self, assembly: "Assembly | Callable[[Stream], Stream]") -> "Stream":
         """Apply an assembly: `apply_assembly(FirstN(3, "count", reverse=True))`."""
         return assembly.apply(self) if isinstance(assembly, Assembly) else assembly(self)
 
-    def chained_agg(self) -> Chain:
+    def chained_agg(self) -> "Chain":
         """Start several aggregations of the same tuples.
 
         `chained_agg().aggregate(Count(), "n").aggregate("cents", Sum(), "sum").chain_end()`
         """
         return self.group_by().chained_agg()
 
-    # Repartitioning.
-
-    def shuffle(self) -> "Stream":
-        """Send tuples to the tasks in turn."""
-        return self._repartition("shuffle", lambda fields: ShuffleGrouping())
-
-    def partition_by(self, *names: Names) -> "Stream":
-        """Send tuples with equal values to the same task."""
-        return self._repartition("partition_by", FieldsGrouping, Fields(*names))
-
-    def partial_key(self, *names: Names) -> "Stream":
-        """Send the tuples of each key to the less loaded of two tasks."""
-        return self._repartition("partial_key", PartialKeyGrouping, Fields(*names))
-
-    def global_(self) -> "Stream":
-        """Send all tuples to the task with the lowest ID (Storm's `global`)."""
-        return self._repartition("global", lambda fields: GlobalGrouping())
-
-    def batch_global(self) -> "Stream":
-        """Send all tuples of a batch to one task.
-
-        Here it is always the same task, because a batch has no ID that all tasks know.
-        """
-        return self.global_()
-
-    def broadcast(self) -> "Stream":
-        """Send every tuple to every task."""
-        return self._repartition("broadcast", lambda fields: AllGrouping())
-
-    def partition(self, grouping: CustomStreamGrouping) -> "Stream":
-        """Send tuples to the tasks chosen by the user's grouping."""
-        return self._repartition(
-            f"partition({name_of(grouping)})", lambda fields: CustomGrouping(grouping)
-        )
-
     # Operations on many tuples.
 
     def group_by(self, *names: Names) -> "GroupedStream":
         """Group tuples by equal values. The following operation is applied to each group."""
-        return GroupedStream(self._topology, self._node, Fields(*names))
+        return GroupedStream(self._nodes, self._node, Fields(*names))
 
     def aggregate(self, *given: Any) -> "Stream":
         """Aggregate the tuples of all tasks in one task. See `partition_aggregate`."""
-        return GroupedStream(self._topology, self._node, Fields()).aggregate(*given)
+        return GroupedStream(self._nodes, self._node, Fields()).aggregate(*given)
 
     def persistent_aggregate(self, state: KstormState | MapFactory, *given: Any) -> "TridentState":
         """Aggregate the whole history to one value in a state.
 
         `persistent_aggregate(state, inputs, aggregator, outputs)`: `inputs` may be left out.
         """
-        return GroupedStream(self._topology, self._node, Fields()).persistent_aggregate(
-            state, *given
-        )
+        return GroupedStream(self._nodes, self._node, Fields()).persistent_aggregate(state, *given)
 
     def partition_persist(
         self,
@@ -292,7 +126,7 @@ class Stream(_StreamBase):
         """
         names, new = Fields(inputs), Fields(outputs)
         node = StateNode(
-            f"partition_persist({name_of(updater)})", [self._node], short=_short(updater)
+            f"partition_persist({name_of(updater)})", [self._node], short=short_of(updater)
         )
         if isinstance(state, StateFactory):
             if len(new):
@@ -310,7 +144,7 @@ class Stream(_StreamBase):
             )
         else:
             raise TopologyError(f"the state is {state!r}: give kstorm_state(), or a StateFactory")
-        return TridentState(self._topology, self._add(node))
+        return TridentState(self._nodes, self._add(node))
 
     def state_query(
         self,
@@ -325,20 +159,20 @@ class Stream(_StreamBase):
         as many as the state's group fields. A static state is queried in the tuple's current task.
         """
         names, new = Fields(inputs), Fields(outputs)
-        title = f"state_query({_listed(names)}, {name_of(query)} → {_listed(new)})"
+        title = f"state_query({listed(names)}, {name_of(query)} → {listed(new)})"
         if isinstance(state, StateFactory):
             return self._step(title, query, partial(static_query_step, state, query, names, new))
         node = QueryNode(
             title, [self._node], state=state.node, query=query, inputs=names, added=new
         )
-        return Stream(self._topology, self._add(node))
+        return Stream(self._nodes, self._add(node))
 
     # Merging and ending streams.
 
     def merge(self, *others: "Stream") -> "Stream":
         """Merge this stream with others of as many fields. The fields have the names of this
         stream."""
-        return self._topology.merge(self, *others)
+        return merged(self._nodes, self, *others)
 
     def to_kafka(self, to: str | Bolt, key: str | None = None) -> None:
         """Write each tuple to a topic, as a JSON record of its fields.
@@ -353,35 +187,12 @@ class Stream(_StreamBase):
         title = f"to_kafka({to!r})" if isinstance(to, str) else f"to_kafka({name_of(to)})"
         self._add(BoltNode(title, [self._add(node)], short="sink", bolt=bolt))
 
-    def _step(
-        self, title: str, operation: object, make: Callable[[Fields], tuple[Fields, Step]]
-    ) -> "Stream":
-        node = StepNode(title, [self._node], short=_short(operation), make=make)
-        return Stream(self._topology, self._add(node))
 
-    def _call(
-        self, verb: str, function: Callable[..., Any], outputs: Names | None, *, many: bool
-    ) -> "Stream":
-        new = None if outputs is None else Fields(outputs)
-
-        def make(fields: Fields) -> tuple[Fields, Step]:
-            out = fields if new is None else new
-            return out, CallStep(function, _all(fields), len(out), many=many)
-
-        title = f"{verb}({name_of(function)}{'' if new is None else f' → {_listed(new)}'})"
-        return self._step(title, function if name_of(function) != "lambda" else verb, make)
-
-    def _repartition(self, title: str, grouping: Any, names: Fields | None = None) -> "Stream":
-        shown = title if names is None else f"{title}({_listed(names)})"
-        node = RepartitionNode(shown, [self._node], names=names, grouping=grouping)
-        return Stream(self._topology, self._add(node))
-
-
-class GroupedStream(_StreamBase):
+class GroupedStream(StreamBase):
     """A stream grouped by equal values."""
 
-    def __init__(self, topology: "TridentTopology", node: Node, groups: Fields) -> None:
-        super().__init__(topology, node)
+    def __init__(self, nodes: list[Node], node: Node, groups: Fields) -> None:
+        super().__init__(nodes, node)
         self._groups = groups
 
     def aggregate(self, *given: Any) -> Stream:
@@ -392,24 +203,24 @@ class GroupedStream(_StreamBase):
         """
         inputs, aggregator, outputs = aggregation_of(given)
         node = self._add(self._by_group(self._parts(aggregator, inputs)))
-        title = f"aggregate({name_of(aggregator)} → {_listed(outputs)})"
-        step = StepNode(title, [node], short=_short(aggregator))
+        title = f"aggregate({name_of(aggregator)} → {listed(outputs)})"
+        step = StepNode(title, [node], short=short_of(aggregator))
         step.make = partial(aggregate_step, aggregator, self._groups, inputs, outputs)
         if isinstance(aggregator, CombinerAggregator):
             step.make_of_parts = partial(combine_step, aggregator, self._groups, outputs)
-        return Stream(self._topology, self._add(step))
+        return Stream(self._nodes, self._add(step))
 
     def partition_aggregate(self, *given: Any) -> Stream:
         """Aggregate each batch of each task. A group's tuples may be in several tasks. See
         `aggregate`."""
         inputs, aggregator, outputs = aggregation_of(given)
         step = partial(aggregate_step, aggregator, self._groups, inputs, outputs)
-        stream = Stream(self._topology, self._node)
+        stream = Stream(self._nodes, self._node)
         return stream._step(
-            f"partition_aggregate({name_of(aggregator)} → {_listed(outputs)})", aggregator, step
+            f"partition_aggregate({name_of(aggregator)} → {listed(outputs)})", aggregator, step
         )
 
-    def chained_agg(self) -> Chain:
+    def chained_agg(self) -> "Chain":
         """Start several aggregations of each group. See `Stream.chained_agg`."""
         return Chain(self)
 
@@ -423,7 +234,7 @@ class GroupedStream(_StreamBase):
         """Add a state's answers. The query runs in the task that has the group. See
         `Stream.state_query`."""
         return (
-            Stream(self._topology, self._node)
+            Stream(self._nodes, self._node)
             .partition_by(self._groups)
             .state_query(state, inputs, query, outputs)
         )
@@ -434,10 +245,10 @@ class GroupedStream(_StreamBase):
 
     def _window(self, window: Window, given: tuple[Any, ...], node: Node) -> Stream:
         inputs, aggregator, outputs = aggregation_of(given)
-        title = f"window({window.window_settings}, {name_of(aggregator)} → {_listed(outputs)})"
+        title = f"window({window.window_settings}, {name_of(aggregator)} → {listed(outputs)})"
         make = partial(aggregate_step, aggregator, self._groups, inputs, outputs)
-        found = WindowNode(title, [node], short=_short(aggregator), window=window, make=make)
-        return Stream(self._topology, self._add(found))
+        found = WindowNode(title, [node], short=short_of(aggregator), window=window, make=make)
+        return Stream(self._nodes, self._add(found))
 
     def persistent_aggregate(self, state: KstormState | MapFactory, *given: Any) -> "TridentState":
         """Aggregate the whole history to one value per group in a state.
@@ -458,17 +269,17 @@ class GroupedStream(_StreamBase):
                 "partition_persist"
             )
         before = self._add(self._by_group(self._parts(aggregator, inputs)))
-        title = f"persistent_aggregate({name_of(aggregator)} → {_listed(outputs)})"
+        title = f"persistent_aggregate({name_of(aggregator)} → {listed(outputs)})"
         outside = state if isinstance(state, MapFactory) else None
         node = StateNode(
             title,
             [before],
-            short=_short(aggregator),
+            short=short_of(aggregator),
             groups=self._groups,
             in_database=outside is not None,
         )
         node.make = partial(state_update, aggregator, self._groups, inputs, outputs, outside)
-        return TridentState(self._topology, self._add(node))
+        return TridentState(self._nodes, self._add(node))
 
     def _parts(self, aggregator: AnyAggregator, inputs: Fields | None) -> Node:
         """Combine each batch's groups before they are sent if the aggregator can. Otherwise keep
@@ -478,17 +289,17 @@ class GroupedStream(_StreamBase):
                 return self._node
             needed = Fields(dict.fromkeys([*self._groups, *inputs]))
             make = partial(project_step, needed)
-            title = f"project({_listed(needed)})"
+            title = f"project({listed(needed)})"
             return self._add(
                 StepNode(title, [self._node], short="project", make=make, is_optional=True)
             )
-        outputs = Fields(_spare(_PARTIAL, self._groups))
+        outputs = Fields(spare(_PARTIAL, self._groups))
         make = partial(aggregate_step, aggregator, self._groups, inputs, outputs, is_partial=True)
         title = f"combine({name_of(aggregator)})"
         node = StepNode(
             title,
             [self._node],
-            short=_short(aggregator),
+            short=short_of(aggregator),
             make=make,
             is_partial=True,
             is_optional=True,
@@ -498,7 +309,7 @@ class GroupedStream(_StreamBase):
     def _by_group(self, node: Node) -> RepartitionNode:
         if len(self._groups):
             return RepartitionNode(
-                f"group_by({_listed(self._groups)})",
+                f"group_by({listed(self._groups)})",
                 [node],
                 names=self._groups,
                 grouping=FieldsGrouping,
@@ -506,7 +317,7 @@ class GroupedStream(_StreamBase):
         return RepartitionNode("global", [node], grouping=lambda fields: GlobalGrouping())
 
 
-class TridentState(_StreamBase):
+class TridentState(StreamBase):
     """A state that a stream updates."""
 
     @property
@@ -518,22 +329,71 @@ class TridentState(_StreamBase):
     def new_values_stream(self) -> Stream:
         """Return a stream with one tuple for each group that a batch has changed: its fields and
         the new value."""
-        return Stream(self._topology, self._node)
+        return Stream(self._nodes, self._node)
 
 
-def _all(fields: Fields) -> FieldSelection:
-    return FieldSelection(fields, fields)
+class Chain:
+    """Collects aggregators: call `aggregate` or `partition_aggregate` once for each, then
+    `chain_end`."""
+
+    def __init__(self, stream: GroupedStream) -> None:
+        self._stream = stream
+        self._parts: list[ChainedPart] = []
+        self._verbs: set[str] = set()
+
+    def aggregate(self, *given: Any) -> "Chain":
+        """Add an aggregator: `aggregate([inputs], aggregator, outputs)`, as on the stream."""
+        return self._with("aggregate", given)
+
+    def partition_aggregate(self, *given: Any) -> "Chain":
+        """Add an aggregator within each task.
+
+        `partition_aggregate([inputs], aggregator, outputs)`
+        """
+        return self._with("partition_aggregate", given)
+
+    def chain_end(self) -> Stream:
+        """End the chain. Its tuples have the group's fields and all outputs, in the order of the
+        chain.
+
+        If an `Aggregator` emits several tuples, each is combined with each tuple of the other
+        aggregators. Raises `TopologyError` if the chain is empty, or if it mixes `aggregate` and
+        `partition_aggregate`.
+        """
+        if len(self._verbs) != 1:
+            raise TopologyError(
+                f"a chain has {' and '.join(sorted(self._verbs)) or 'no aggregators'}: add at "
+                "least one aggregator, and all of them with the same method"
+            )
+        aggregate = getattr(self._stream, *self._verbs)
+        outputs = Fields(*(name for part in self._parts for name in part.outputs))
+        if not all(isinstance(part.aggregator, CombinerAggregator) for part in self._parts):
+            found: Stream = aggregate(ChainedAggregator(self._parts), outputs)
+            return found
+        for part in self._parts:
+            check_outputs(part.aggregator, part.outputs)
+        combined: Stream = aggregate(ChainedCombiner(self._parts), "values")
+        return combined._step(
+            f"chain({', '.join(outputs)})", "chain", lambda fields: spread(outputs, fields)
+        )
+
+    def _with(self, verb: str, given: Sequence[Any]) -> "Chain":
+        inputs, aggregator, outputs = aggregation_of((*given,))
+        self._parts.append(ChainedPart(aggregator, inputs, outputs))
+        self._verbs.add(verb)
+        return self
 
 
-def _spare(name: str, taken: Fields) -> str:
-    while name in taken:
-        name += "_"
-    return name
+class Assembly:
+    """Several operations under one name (Storm's `Assembly`)."""
+
+    def apply(self, stream: Stream) -> Stream:
+        """Apply the operations to a stream and return the result."""
+        raise NotImplementedError(f"{type(self).__name__} does not define apply")
 
 
-def _listed(fields: Fields) -> str:
-    return ", ".join(fields)
-
-
-def _short(operation: object) -> str:
-    return operation if isinstance(operation, str) else name_of(operation)
+def merged(nodes: list[Node], *streams: Stream) -> Stream:
+    """Merge streams. The fields have the names of the first one."""
+    node = MergeNode("merge", [stream._node for stream in streams])
+    nodes.append(node)
+    return Stream(nodes, node)

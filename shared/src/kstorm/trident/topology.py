@@ -16,17 +16,19 @@ from enum import StrEnum
 from typing import Any
 
 from kstorm.errors import TopologyError
-from kstorm.topology import Config, Fields, Spout, Topology
+from kstorm.texts import graphviz
+from kstorm.topology import ComponentSpec, Config, Fields, Input, Spout, Topology
 from kstorm.topology.config import EXACTLY_ONCE
+from kstorm.topology.groupings import KeyedGrouping
 from kstorm.topology.validate import check_id
-from kstorm.trident.compile import compile_streams
+from kstorm.trident.compile import CompiledTopology, compile_streams
 from kstorm.trident.custom_state import StateFactory
-from kstorm.trident.describe import as_dot, as_text
 from kstorm.trident.join import JoinOutFieldsMode, JoinType
 from kstorm.trident.operations import name_of
-from kstorm.trident.plan import JoinNode, MergeNode, Node, SpoutNode
+from kstorm.trident.plan import JoinNode, Node, SpoutNode
 from kstorm.trident.spouts import _TridentKafkaSpout
-from kstorm.trident.stream import Names, Stream
+from kstorm.trident.stream import Stream, merged
+from kstorm.trident.tuple_stream import Names
 from kstorm.trident.windows import Window
 
 
@@ -67,14 +69,12 @@ class TridentTopology:
         )
         node = SpoutNode(title, [], id=id, spout=spout)
         self.nodes.append(node)
-        return Stream(self, node)
+        return Stream(self.nodes, node)
 
     def merge(self, *streams: Stream) -> Stream:
         """Merge several streams with the same number of fields. The fields have the names of the
         first stream."""
-        node = MergeNode("merge", [stream._node for stream in streams])
-        self.nodes.append(node)
-        return Stream(self, node)
+        return merged(self.nodes, *streams)
 
     def join(
         self,
@@ -103,7 +103,7 @@ class TridentTopology:
         node = JoinNode(title, parents, keys=keys, outputs=Fields(outputs), window=window)
         node.kind, node.mode = _one_of(JoinType, kind), _one_of(JoinOutFieldsMode, mode)
         self.nodes.append(node)
-        return Stream(self, node)
+        return Stream(self.nodes, node)
 
     def new_static_state(self, factory: StateFactory) -> StateFactory:
         """Return a state for `state_query` that no stream changes (Storm's `newStaticState`). Each
@@ -118,14 +118,59 @@ class TridentTopology:
     def describe(self) -> str:
         """Return the plan as text: each component with its operations and inputs. Raises the same
         errors as `build`."""
-        return as_text(compile_streams(self.name, self.config, self.nodes))
+        return _as_text(compile_streams(self.name, self.config, self.nodes))
 
     def dot(self) -> str:
         """Return the plan as a Graphviz graph. Raises the same errors as `build`."""
-        return as_dot(compile_streams(self.name, self.config, self.nodes))
+        return _as_dot(compile_streams(self.name, self.config, self.nodes))
 
 
 def _one_of(kinds: type[StrEnum], given: str) -> str:
     if given not in list(kinds):
         raise TopologyError(f"{given!r} is not a {kinds.__name__}: give {', '.join(kinds)}")
     return given
+
+
+def _as_text(plan: CompiledTopology) -> str:
+    """Return a paragraph for each component: its ID, parallelism, inputs and operations."""
+    lines = [
+        (
+            f"{plan.topology.name}, "
+            f"{plan.topology.config.topology_processing_guarantee.replace('_', ' ')}"
+        )
+    ]
+    for id, spec in plan.topology.components.items():
+        lines.append(f"  {id} ×{spec.parallelism}{_fields(spec)}")
+        lines += [f"    from {_input(each)}" for each in spec.inputs]
+        lines += [f"    {title}" for title in plan.operations[id]]
+    return "\n".join(lines)
+
+
+def _as_dot(plan: CompiledTopology) -> str:
+    """Return the graph in Graphviz's DOT language."""
+    lines = [f"digraph {graphviz(plan.topology.name)} {{", "  rankdir=LR; node [shape=box];"]
+    for id in plan.topology.components:
+        label = "\n".join([id, *plan.operations[id]])
+        lines.append(f"  {graphviz(id)} [label={graphviz(label)}];")
+    lines += [
+        f"  {graphviz(each.component)} -> {graphviz(id)} [label={graphviz(_grouping(each))}];"
+        for id, spec in plan.topology.components.items()
+        for each in spec.inputs
+    ]
+    return "\n".join([*lines, "}"])
+
+
+def _fields(spec: ComponentSpec) -> str:
+    streams = [", ".join(stream.fields) for stream in spec.streams.values() if len(stream.fields)]
+    return f" → {' | '.join(streams)}" if streams else ""
+
+
+def _input(each: Input) -> str:
+    stream = "" if each.stream == "default" else f" ({each.stream})"
+    return f"{each.component}{stream}, {_grouping(each)}"
+
+
+def _grouping(each: Input) -> str:
+    if isinstance(each.grouping, KeyedGrouping):
+        return f"by {', '.join(each.grouping.fields)}"
+    return str(each.grouping)

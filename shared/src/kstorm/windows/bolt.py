@@ -13,9 +13,14 @@
 """
 
 from kstorm.topology import Config, KeyValueState, TopologyContext
-from kstorm.topology.component import Maybe, Wrapped
+from kstorm.topology.component import Maybe
 from kstorm.windows.collector import WindowCollector
-from kstorm.windows.executor import StatefulWindowedBoltExecutor, WindowedBoltExecutor
+from kstorm.windows.executor import (
+    StatefulWindowedBoltExecutor,
+    StatefulWindowProcessor,
+    WindowedBoltExecutor,
+    WindowProcessor,
+)
 from kstorm.windows.manager import Windower, WindowManager
 from kstorm.windows.sessions import SessionManager
 from kstorm.windows.window import TupleWindow
@@ -23,7 +28,7 @@ from kstorm.windows.window_store import WindowStore
 from kstorm.windows.windowed import Windowed
 
 
-class WindowedBolt(Windowed, Wrapped):
+class WindowedBolt(Windowed, WindowProcessor):
     """Process windows of tuples. A tuple is acked as soon as it is stored in the bolt's state.
 
     So a window survives a restart of its process without any replay. Exactly-once processing puts
@@ -64,7 +69,7 @@ class WindowedBolt(Windowed, Wrapped):
         return WindowedBoltExecutor(self, self.window_settings)
 
 
-class StatefulWindowedBolt(WindowedBolt):
+class StatefulWindowedBolt(WindowedBolt, StatefulWindowProcessor):
     """A `WindowedBolt` that also has a state of its own."""
 
     state: KeyValueState

@@ -4,7 +4,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kstorm.topology import (
     BasicOutputCollector,
@@ -17,18 +17,45 @@ from kstorm.topology import (
     Tuple,
     TupleBatch,
 )
-from kstorm.topology.component import Maybe, configuration_of
+from kstorm.topology.component import Maybe, Wrapped, configuration_of
 from kstorm.topology.context import CLOCK
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.manager import Windower, time_of
 from kstorm.windows.prefixed_state import PrefixedState
 from kstorm.windows.settings import LATE_TUPLE, WindowSettings
 from kstorm.windows.watermark import Watermark
+from kstorm.windows.window import TupleWindow
 from kstorm.windows.window_spec import Count
 from kstorm.windows.window_store import ALL, WindowStore
 
-if TYPE_CHECKING:
-    from kstorm.windows.bolt import StatefulWindowedBolt, WindowedBolt
+
+class WindowProcessor(Wrapped):
+    """The bolt that an executor runs."""
+
+    def prepare(self, config: Config, context: TopologyContext, collector: WindowCollector) -> None:
+        raise NotImplementedError
+
+    def execute(self, window: TupleWindow) -> None:
+        raise NotImplementedError
+
+    def cleanup(self) -> None:
+        raise NotImplementedError
+
+    def make_manager(self, state: KeyValueState, kept: WindowStore) -> Windower:
+        raise NotImplementedError
+
+
+class StatefulWindowProcessor(WindowProcessor):
+    """A bolt with a state of its own."""
+
+    def pre_prepare(self, checkpoint_id: int) -> Maybe:
+        raise NotImplementedError
+
+    def pre_commit(self, checkpoint_id: int) -> Maybe:
+        raise NotImplementedError
+
+    def pre_rollback(self) -> Maybe:
+        raise NotImplementedError
 
 
 AT_ONCE: Final = 50_000
@@ -45,7 +72,7 @@ class WindowedBoltExecutor(StatefulBasicBolt):
     unanchored.
     """
 
-    def __init__(self, bolt: "WindowedBolt", settings: WindowSettings) -> None:
+    def __init__(self, bolt: WindowProcessor, settings: WindowSettings) -> None:
         settings.check()
         self.bolt, self._settings = bolt, settings
         self._collector = WindowCollector()
@@ -202,7 +229,7 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 class StatefulWindowedBoltExecutor(WindowedBoltExecutor):
     """Runs a `StatefulWindowedBolt` and calls its checkpoint hooks."""
 
-    bolt: "StatefulWindowedBolt"
+    bolt: StatefulWindowProcessor
 
     def pre_prepare(self, checkpoint_id: int) -> Maybe:
         return self.bolt.pre_prepare(checkpoint_id)

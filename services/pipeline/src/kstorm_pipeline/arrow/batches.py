@@ -29,7 +29,7 @@ from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.delta_log import DeltaLog
 from kstorm_pipeline.occurrences import NAMED
 from kstorm_pipeline.records import rejected
-from kstorm_pipeline.settings import is_url
+from kstorm_pipeline.setting_values import is_url
 from kstorm_pipeline.tables import query_id_of
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
 
 from kstorm_pipeline.monitor.metrics import Metrics
-from kstorm_pipeline.monitor.stall_detector import StallDetector, signs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -15,6 +16,29 @@ if TYPE_CHECKING:
 
 _READY_SHARE = 0.1
 """The share of the limit for "dead" after which a stuck query is not ready."""
+
+
+class StallDetector:
+    """The progress of one query. Times are in seconds of a monotonic clock."""
+
+    def __init__(self, now: float) -> None:
+        self._seen: object = None
+        self._changed = now
+        self.begun = False
+        """True once the query has processed everything that was available."""
+
+    def look(self, signs: object | None, now: float) -> None:
+        """Compare the query's state with the last one. None: it waits for its next trigger."""
+        if signs is None or signs != self._seen:
+            self._seen = signs
+            self._changed = now
+
+    def still_for(self, now: float) -> float:
+        """Return the seconds since the last change. They also pass while `look` is not called.
+
+        The caller of `look` may be what hangs.
+        """
+        return now - self._changed
 
 
 class Monitor:
@@ -36,7 +60,7 @@ class Monitor:
 
     def look(self, query: StreamingQuery) -> None:
         """Record the progress of one of these queries."""
-        signs = signs_of(query)
+        signs = _signs_of(query)
         self.note(str(query.name), signs, begun=signs is None or query.lastProgress is not None)
 
     def note(self, name: str, signs: object | None, *, begun: bool) -> None:
@@ -71,3 +95,27 @@ class Monitor:
             if seconds > limit:
                 return f"{name} has made no progress for {seconds:.0f} s"
         return None
+
+
+def _signs_of(query: StreamingQuery) -> object | None:
+    """Return the query's step, batch, job and tasks, which change as it works. None if it waits."""
+    status = query.status
+    if not status["isTriggerActive"]:
+        return None
+    progress = query.lastProgress
+    return status["message"], None if progress is None else progress.batchId, _tasks(query)
+
+
+def _tasks(query: StreamingQuery) -> tuple[Any, ...]:
+    """Return the query's newest job, and the task counts of its stages."""
+    tracker = SparkSession.active().sparkContext.statusTracker()
+    newest = max(tracker.getJobIdsForGroup(str(query.runId)), default=None)
+    job = None if newest is None else tracker.getJobInfo(newest)
+    if job is None:
+        return ()
+    stages = filter(None, map(tracker.getStageInfo, job.stageIds))
+    return (
+        newest,
+        job.status,
+        *((each.numActiveTasks, each.numCompletedTasks, each.numFailedTasks) for each in stages),
+    )

@@ -118,7 +118,7 @@ def copy_recorded(
         raise
     finally:
         kept = sum(one.key is None for one in copies.letters)
-        of_them = f"; {counted(kept, 'letter')} of kstorm 0.1 cannot be discarded" if kept else ""
+        of_them = f"; {counted(kept, 'letter')} without a key cannot be discarded" if kept else ""
         outcome = (
             f"{done:,} copied to {to or 'their topics'}, and their letters discarded"
             f"{of_them}{why and f'; then: {why}'}"

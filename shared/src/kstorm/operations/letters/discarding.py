@@ -16,8 +16,8 @@ def check_discardable(topology: str, letters: Sequence[NumberedLetter]) -> None:
     keyless = [one for one in letters if one.key is None]
     if keyless:
         raise ControlError(
-            f"{numbers_of(keyless)} of {topology!r} cannot be discarded: kstorm 0.1 wrote them without "
-            "a key. They expire with their topic's retention"
+            f"{numbers_of(keyless)} of {topology!r} cannot be discarded, because they have no key. "
+            "They expire with their topic's retention"
         )
 
 

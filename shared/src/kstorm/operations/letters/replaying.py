@@ -146,7 +146,7 @@ def why_not_replayable(one: NumberedLetter, topology: str, under_way: set[bytes]
     """Return why no spout can replay the message. Empty if one can."""
     letter = one.letter
     if one.key is None:
-        return "kstorm 0.1 wrote the letter without a key"
+        return "the letter has no key"
     if letter.roots and letter.topic.startswith(f"{topology}."):
         return OF_A_TUPLE
     if letter.offset < 0 or letter.topic.startswith(f"{topology}."):

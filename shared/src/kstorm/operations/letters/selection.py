@@ -35,7 +35,7 @@ class NumberedLetter(Struct, frozen=True):
     number: int
     letter: DeadLetter
     key: bytes | None = None
-    """Key of the record. None for letters of kstorm 0.1, which cannot be discarded."""
+    """Key of the record. None for letters of early builds, which cannot be discarded."""
     has_value: bool = True
     """True if the letter has its message's value, even if the value is omitted here."""
 
@@ -124,7 +124,7 @@ def current_letters(records: Iterable[LetterRecord], *, whole: bool = False) -> 
 
 
 def kind_of(letter: DeadLetter) -> str:
-    """Return the letter's kind. For kstorm 0.1 it is inferred from the reason."""
+    """Return the letter's kind. For early builds it is inferred from the reason."""
     if letter.kind:
         return letter.kind
     for said, kind in _SAID.items():

@@ -12,7 +12,19 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kstorm.operations.formatting import counted, duration, utc_clock
-from kstorm.operations.status.snapshots import ComponentChange, ProcessSnapshot, StatusPage
+from kstorm.operations.status.evidence import (
+    MOST_TOLD,
+    advice_for,
+    described,
+    holds_since,
+    instance_of,
+    of_lag,
+    percent,
+    shown_shares,
+    since_when,
+    waited,
+)
+from kstorm.operations.status.snapshots import ComponentChange, ProcessSnapshot
 
 _BUSY: Final = 0.85
 """Busy share of the time from which a process counts as the bottleneck."""
@@ -27,7 +39,6 @@ _OFTEN: Final = 3
 """Failed attempts at a message from which it is reported."""
 _LATE_SECS: Final = 5.0
 """A component with a longer backlog than this holds back the components upstream."""
-_MOST_TOLD: Final = 5
 
 
 class Bottleneck(Struct, frozen=True):
@@ -96,7 +107,7 @@ def _kafka_unavailable(
     if waiting:
         since = min(float(process.page["kafka_away_since"]) for process in waiting if process.page)
         said = f"Kafka does not answer {len(waiting)} of {len(all_of_them)} processes"
-        yield Bottleneck("", "kafka away", said, _described(waiting[:1]), 0.99, since)
+        yield Bottleneck("", "kafka away", said, described(waiting[:1]), 0.99, since)
     elif no_broker:
         yield Bottleneck("", "kafka away", "Kafka does not answer", [no_broker], 0.99)
 
@@ -156,16 +167,16 @@ def _no_process(component: ComponentChange, unready: Sequence[ProcessSnapshot]) 
         component.name,
         "not there",
         said,
-        [*_described(unready), *_of_lag(component)],
+        [*described(unready), *of_lag(component)],
         0.97,
-        _since(unready),
+        since_when(unready),
     )
 
 
 def _silent(component: ComponentChange) -> Iterator[Bottleneck]:
     """Yield causes for running processes that receive no input."""
     pages = component.after.pages
-    unread = [f"{_instance(page)}: {page['unread']}" for page in pages if page.get("unread")]
+    unread = [f"{instance_of(page)}: {page['unread']}" for page in pages if page.get("unread")]
     if unread:
         yield Bottleneck(
             component.name,
@@ -202,8 +213,8 @@ def _some_missing(
             return
         kind, weight = ("cannot work", 0.85) if some else ("processes missing", 0.8)
         said = f"{component.name}: {component.ready} of {component.processes} processes ready"
-        evidence = [*_described(unready), *_of_lag(component)]
-        yield Bottleneck(component.name, kind, said, evidence, weight, _since(unready))
+        evidence = [*described(unready), *of_lag(component)]
+        yield Bottleneck(component.name, kind, said, evidence, weight, since_when(unready))
 
 
 def _busy_component(
@@ -213,20 +224,20 @@ def _busy_component(
     most = max(shares.values(), default=0.0)
     if most < _BUSY:
         return None
-    said = [f"{component.name} is the bottleneck: {_percent(most)} busy", component.said_of_lag()]
+    said = [f"{component.name} is the bottleneck: {percent(most)} busy", component.said_of_lag()]
     missing = component.ready < component.processes
     if missing:
         said.append(f"{component.ready} of {component.processes} processes ready")
-    evidence = [*_shown(shares, _BUSY, "busy"), component.most_behind(), *_described(unready)]
+    evidence = [*shown_shares(shares, _BUSY, "busy"), component.most_behind(), *described(unready)]
     rises = (component.growth or 0.0) > 0
     weight = 0.5 + 0.2 * min(1.0, most) + (0.2 if rises else 0.05 if missing else 0.0)
     return Bottleneck(
         component.name,
         "busy",
-        ", ".join(filter(None, said)) + _advice(component),
+        ", ".join(filter(None, said)) + advice_for(component),
         list(filter(None, evidence)),
         weight,
-        _since(unready),
+        since_when(unready),
     )
 
 
@@ -248,7 +259,7 @@ def _lagging(component: ComponentChange) -> Iterator[Bottleneck]:
     told = component.most_behind()
     weight += 0.1 if (component.growth or 0.0) > 0 else 0.0
     yield Bottleneck(
-        component.name, "behind", said + _advice(component), [told] if told else [], weight
+        component.name, "behind", said + advice_for(component), [told] if told else [], weight
     )
 
 
@@ -267,19 +278,19 @@ def _hot(component: ComponentChange) -> Iterator[Bottleneck]:
     task, most = max(executed.items(), key=lambda item: item[1])
     if most >= _HOT * total / len(executed) or most >= _NEARLY_ALL * total:
         said = (
-            f"{component.name}: one of its {len(executed)} tasks has {_percent(most / total)} "
+            f"{component.name}: one of its {len(executed)} tasks has {percent(most / total)} "
             "of the tuples, because one key is hot"
         )
-        evidence = [f"task {task}: {most:,} of {counted(total, 'tuple')}", *_of_lag(component)]
+        evidence = [f"task {task}: {most:,} of {counted(total, 'tuple')}", *of_lag(component)]
         yield Bottleneck(component.name, "hot task", said, evidence, 0.6)
 
 
 def _waiting(component: ComponentChange) -> Iterator[Bottleneck]:
     for wait, (kind, words) in _WAITS.items():
-        shares = component.shares(partial(_waited, wait))
+        shares = component.shares(partial(waited, wait))
         most = max(shares.values(), default=0.0)
         if most >= _HELD:
-            evidence = [*_shown(shares, _HELD, "of the time"), *_of_lag(component)]
+            evidence = [*shown_shares(shares, _HELD, "of the time"), *of_lag(component)]
             weight = 0.4 + 0.3 * min(1.0, most)
             yield Bottleneck(
                 component.name,
@@ -287,7 +298,7 @@ def _waiting(component: ComponentChange) -> Iterator[Bottleneck]:
                 f"{component.name} {words}",
                 evidence,
                 weight,
-                _holds_since(component, wait),
+                holds_since(component, wait),
             )
 
 
@@ -299,7 +310,7 @@ def _failing(component: ComponentChange) -> Iterator[Bottleneck]:
     if told:
         more = f", and {len(told) - 1} more messages fail" if len(told) > 1 else ""
         yield Bottleneck(
-            component.name, "failing message", f"{told[0]}{more}", told[1:_MOST_TOLD], 0.35
+            component.name, "failing message", f"{told[0]}{more}", told[1:MOST_TOLD], 0.35
         )
 
 
@@ -318,8 +329,8 @@ def _spout(component: ComponentChange, slow: Sequence[str]) -> Iterator[Bottlene
 
     A spout that lags although it waits for no trees is itself the cause.
     """
-    shares = component.shares(partial(_waited, "pending_limit"))
-    evidence = [*_shown(shares, _HELD, "of the time"), *_of_lag(component)]
+    shares = component.shares(partial(waited, "pending_limit"))
+    evidence = [*shown_shares(shares, _HELD, "of the time"), *of_lag(component)]
     if max(shares.values(), default=0.0) >= _HELD:
         said = (
             f"{component.name} waits for {', '.join(slow)}"
@@ -330,7 +341,7 @@ def _spout(component: ComponentChange, slow: Sequence[str]) -> Iterator[Bottlene
                 "--oldest` what holds them"
             )
         )
-        since = _holds_since(component, "pending_limit")
+        since = holds_since(component, "pending_limit")
         yield Bottleneck(
             component.name, "pending limit", said, evidence, 0.2 if slow else 0.6, since
         )
@@ -345,56 +356,6 @@ def _spout(component: ComponentChange, slow: Sequence[str]) -> Iterator[Bottlene
     )
     said = f"{component.name} is behind its source: {component.said_of_lag()}, {pace}"
     yield Bottleneck(component.name, "behind", said, (), 0.45 if growth > 0 else 0.3)
-
-
-# Formatting.
-
-
-def _described(processes: Sequence[ProcessSnapshot]) -> list[str]:
-    told = [f"{process.name}: {process.not_ready}" for process in processes[:_MOST_TOLD]]
-    return (
-        [*told, f"and {len(processes) - _MOST_TOLD} more"] if len(processes) > _MOST_TOLD else told
-    )
-
-
-def _since(processes: Sequence[ProcessSnapshot]) -> float | None:
-    return min((process.since for process in processes if process.since), default=None)
-
-
-def _holds_since(component: ComponentChange, wait: str) -> float | None:
-    """Return since when the longest current wait lasts, if it started before the first snapshot."""
-    times = [page.get("waits_since", {}).get(wait) for page in component.after.pages]
-    known = [float(time) for time in times if time]
-    before = [page.get("waits_since", {}).get(wait) for page in component.before.pages]
-    return min(known) if known and min(known) in [float(time) for time in before if time] else None
-
-
-def _of_lag(component: ComponentChange) -> list[str]:
-    return list(filter(None, [component.said_of_lag(), component.most_behind()]))
-
-
-def _advice(component: ComponentChange) -> str:
-    return ": add ackers" if component.kind == "acker" else ""
-
-
-def _shown(shares: Mapping[str, float], least: float, of_what: str) -> list[str]:
-    return [
-        f"{instance}: {_percent(share)} {of_what}"
-        for instance, share in shares.items()
-        if share >= least
-    ]
-
-
-def _percent(share: float) -> str:
-    return f"{min(1.0, share) * 100:.0f} %"
-
-
-def _instance(page: StatusPage) -> str:
-    return str(page.get("instance", "?"))
-
-
-def _waited(cause: str, page: StatusPage) -> float:
-    return float(page.get("waits", {}).get(cause, 0.0))
 
 
 def _downstream(components: Sequence[ComponentChange]) -> dict[str, set[str]]:

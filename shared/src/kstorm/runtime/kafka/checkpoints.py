@@ -13,21 +13,26 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kstorm.core.engine.effects import Transact
 from kstorm.core.engine.transaction import Answer, Request, TransactionalWrite, Transactions
 from kstorm.core.outgoing import OutgoingRecord
-from kstorm.core.record_size import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError, FencedError
 from kstorm.runtime.base.metrics import Latency, Sample
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.deadlines import DeadlineError, DeadlineExecutor
-from kstorm.runtime.kafka.epoch_records import produce_each, produce_pairs, produce_unreported
+from kstorm.runtime.kafka.epoch_records import (
+    Attempt,
+    produce_each,
+    produce_pairs,
+    produce_unreported,
+)
 from kstorm.runtime.kafka.refusals import (
+    AbortedError,
     RecordsRefusedError,
     Refusals,
     blames_a_record,
@@ -38,6 +43,7 @@ from kstorm.runtime.kafka.transactional_producer import (
     TRANSACTION_SECS,
     TRIAL_SECS,
     init_transactions,
+    transactional_properties,
 )
 
 T = TypeVar("T")
@@ -54,9 +60,6 @@ _PATIENCE_SECS: Final = 60.0
 _PAUSE_SECS: Final = 0.1
 _AT_ONCE_SECS: Final = 1.0
 """Interval after which librdkafka silently resends a request."""
-_LINGER_MS: Final = 20
-"""Milliseconds that librdkafka collects records. So they are sent in a few large batches while the
-rest is still being queued. A flush sends immediately, so nothing waits for it."""
 _BATCH_BYTES: Final = 1_000_000
 """librdkafka's default. No batch of several records is longer."""
 _BY_COORDINATORS: Final = (Request.OFFSETS, Request.COMMIT, Request.ABORT)
@@ -106,21 +109,13 @@ class CheckpointWriter:
 
     def _new_producer(self, *, alone: bool = False) -> Producer:
         """Create the producer. `alone`: each record is a batch of its own."""
-        settings = self._settings
-        milliseconds = int(_seconds(alone=alone) * 1000)
+        seconds, batch_bytes = _seconds(alone=alone), 1 if alone else self._batch_bytes
         return Producer(
             {
-                **settings.client_config,
-                "client.id": f"{settings.instance}-checkpoints",
-                "transactional.id": self._id,
-                "transaction.timeout.ms": milliseconds,
-                # Delivery must time out before the broker aborts the transaction.
-                "message.timeout.ms": milliseconds * 4 // 5,
-                "message.max.bytes": MAX_RECORD_BYTES,
-                "batch.size": 1 if alone else self._batch_bytes,
-                "linger.ms": _LINGER_MS,
+                **transactional_properties(self._id, seconds, self._settings),
+                "client.id": f"{self._settings.instance}-checkpoints",
+                "batch.size": batch_bytes,
                 "retry.backoff.ms": int(_AT_ONCE_SECS * 1000),
-                "queue.buffering.max.messages": 1_000_000,
             }
         )
 
@@ -160,7 +155,8 @@ class CheckpointWriter:
             writing = self._requests.begin()
             while True:
                 metadata = await self._consumer.group_metadata(anew=refused)
-                attempt = _Attempt(changelog, pairs, effect.records, places, metadata)
+                until = time.monotonic() + _PATIENCE_SECS
+                attempt = Attempt(changelog, pairs, effect.records, places, metadata, until)
                 try:
                     attempting = self._on_thread(partial(self._attempt, writing, attempt))
                     last = await asyncio.wait_for(attempting, _PATIENCE_SECS)
@@ -170,7 +166,7 @@ class CheckpointWriter:
                 except RecordsRefusedError:
                     self.aborted += 1
                     raise
-                except _AbortedError as error:
+                except AbortedError as error:
                     # Usually a rebalance is in progress, and the next attempt uses its generation.
                     self.aborted += 1
                     refused = True
@@ -237,13 +233,13 @@ class CheckpointWriter:
     async def _on_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
-    def _attempt(self, writing: TransactionalWrite, attempt: "_Attempt") -> dict[int, int]:
+    def _attempt(self, writing: TransactionalWrite, attempt: Attempt) -> dict[int, int]:
         """Make requests until everything is committed. Raises if the transaction is rolled back."""
         while (request := writing.next) is not None:
             before = time.monotonic()
             try:
                 answer = self._make(request, attempt)
-            except (RecordsRefusedError, _AbortedError):
+            except (RecordsRefusedError, AbortedError):
                 writing.answered(Answer.TAKEN_BACK)
                 raise
             except KafkaException as error:
@@ -252,15 +248,15 @@ class CheckpointWriter:
                 if answer is Answer.TAKEN_BACK:
                     self._take_back()
                     writing.answered(answer)
-                    raise _AbortedError(cause.str()) from None
+                    raise AbortedError(cause.str()) from None
                 if answer is Answer.REFUSED:
                     attempt.refused = cause
             writing.answered(answer, at_once=request not in _BY_COORDINATORS or _is_at_once(before))
             if request is Request.ABORT and answer is Answer.DONE and attempt.refused is not None:
-                raise self._fenced(attempt.refused) or _AbortedError(attempt.refused.str())
+                raise self._fenced(attempt.refused) or AbortedError(attempt.refused.str())
         return attempt.last
 
-    def _make(self, request: Request, attempt: "_Attempt") -> Answer:
+    def _make(self, request: Request, attempt: Attempt) -> Answer:
         producer = self._producer
         match request:
             case Request.REPLACE:
@@ -285,7 +281,7 @@ class CheckpointWriter:
                 producer.abort_transaction(_CALL_SECS)
         return Answer.DONE
 
-    def _answer_of(self, request: Request, cause: KafkaError, attempt: "_Attempt") -> Answer:
+    def _answer_of(self, request: Request, cause: KafkaError, attempt: Attempt) -> Answer:
         """Classify an error of a request. Raises errors that end the process."""
         if (
             request in _BY_COORDINATORS
@@ -303,7 +299,7 @@ class CheckpointWriter:
             return Answer.REFUSED
         raise (self._fenced(attempt.refused or cause) or self._failed(cause.str())) from None
 
-    def _hand_in(self, attempt: "_Attempt") -> None:
+    def _hand_in(self, attempt: Attempt) -> None:
         """Add the offsets to the transaction.
 
         If the call does not return, another producer writes everything again. This is safe: no
@@ -315,7 +311,7 @@ class CheckpointWriter:
         try:
             self._offsets_caller.call(hand_in, _STUCK_SECS)
         except DeadlineError:
-            raise _AbortedError(f"the offsets were not accepted within {_STUCK_SECS:g} s") from None
+            raise AbortedError(f"the offsets were not accepted within {_STUCK_SECS:g} s") from None
 
     def _flush(self, refusals: Refusals) -> None:
         """Wait until all records are acknowledged or one is refused.
@@ -328,8 +324,7 @@ class CheckpointWriter:
                 return
             if time.monotonic() > deadline:
                 raise self._failed(
-                    f"{left} records were neither accepted nor refused within "
-                    f"{_PATIENCE_SECS:.0f} s"
+                    f"{left} records were neither accepted nor refused within {_PATIENCE_SECS:.0f} s"
                 )
 
     def _refuse(self, records: Sequence[OutgoingRecord], refusals: Refusals) -> None:
@@ -343,7 +338,7 @@ class CheckpointWriter:
             refused = self._tried_alone(records, suspects, refusals)
         if refused:
             raise RecordsRefusedError(refused)
-        raise _AbortedError(refusals.reason)
+        raise AbortedError(refusals.reason)
 
     def _tried_alone(
         self, records: Sequence[OutgoingRecord], suspects: Sequence[int], before: Refusals
@@ -401,39 +396,3 @@ def _seconds(*, alone: bool) -> float:
 
 def _is_at_once(before: float) -> bool:
     return time.monotonic() - before <= _AT_ONCE_SECS
-
-
-class _Attempt:
-    """The content of one transaction and the result of writing it."""
-
-    def __init__(
-        self,
-        changelog: str,
-        pairs: Sequence[tuple[int, bytes, bytes | None]],
-        records: Sequence[OutgoingRecord],
-        places: list[TopicPartition],
-        metadata: Any,
-    ) -> None:
-        self.changelog, self.pairs, self.records, self.places = changelog, pairs, records, places
-        self.metadata = metadata
-        self.last: dict[int, int] = {}
-        """The last offset per changelog partition that was written."""
-        self.refusals = Refusals(records, changelog)
-        self.refused: KafkaError | None = None
-        """The error that requires an abort."""
-        self.deadline = time.monotonic() + _PATIENCE_SECS
-
-    def report(self, error: KafkaError | None, message: Message) -> None:
-        """Delivery report of a changelog record."""
-        if error is None:
-            self.last[message.partition() or 0] = message.offset() or 0
-        else:
-            self.refusals.add_change(error)
-
-
-class _AbortedError(Exception):
-    """A transaction was aborted and may be retried."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason

@@ -8,11 +8,40 @@ from collections.abc import Iterable, Sequence
 from itertools import count, groupby
 from typing import Any, cast
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kstorm.core.outgoing import BY_KEY, EpochRecords, OutgoingRecord, Part, SinkRecords
 from kstorm.runtime.kafka.producer import Report, produce_when_room
 from kstorm.runtime.kafka.refusals import Refusals
+
+
+class Attempt:
+    """The content of one transaction and the result of writing it."""
+
+    def __init__(
+        self,
+        changelog: str,
+        pairs: Sequence[tuple[int, bytes, bytes | None]],
+        records: Sequence[OutgoingRecord],
+        places: list[TopicPartition],
+        metadata: Any,
+        deadline: float,
+    ) -> None:
+        self.changelog, self.pairs, self.records, self.places = changelog, pairs, records, places
+        self.metadata = metadata
+        self.last: dict[int, int] = {}
+        """The last offset per changelog partition that was written."""
+        self.refusals = Refusals(records, changelog)
+        self.refused: KafkaError | None = None
+        """The error that requires an abort."""
+        self.deadline = deadline
+
+    def report(self, error: KafkaError | None, message: Message) -> None:
+        """Delivery report of a changelog record."""
+        if error is None:
+            self.last[message.partition() or 0] = message.offset() or 0
+        else:
+            self.refusals.add_change(error)
 
 
 def produce_pairs(

@@ -34,6 +34,14 @@ _ABSENT: Final = (
 )
 
 
+class AbortedError(Exception):
+    """A transaction was aborted and may be retried."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class RecordsRefusedError(Exception):
     """A transaction was rolled back because Kafka permanently rejects some of its records.
 

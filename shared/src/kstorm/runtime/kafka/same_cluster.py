@@ -14,7 +14,7 @@ from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.hosts import ZkHosts, bootstrap_servers
 from kstorm.runtime.base.log import CLIENT_LOG
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.source import consumer_properties
+from kstorm.runtime.kafka.source_properties import consumer_properties
 
 _ANSWER_SECS: Final = 20.0
 

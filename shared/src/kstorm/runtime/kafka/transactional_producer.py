@@ -2,10 +2,11 @@
 
 import time
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kstorm.core.record_size import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError, ConfigError, FencedError
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.internal_topics import TRANSACTIONS, broker_setting, permanent_problem
@@ -26,10 +27,30 @@ FENCED: Final = (
 )
 
 _CALL_SECS: Final = 10.0
+_LINGER_MS: Final = 20
+"""Milliseconds that librdkafka collects records. So they are sent in a few large batches while the
+rest is still being queued. A flush sends immediately, so nothing waits for it."""
 
 
 class TransactionalIdError(BrokerError):
     """The user lacks the right to use a transactional id."""
+
+
+def transactional_properties(
+    transactional_id: str, seconds: float, settings: Settings
+) -> dict[str, Any]:
+    """Return the properties of a producer whose transactions last up to `seconds`."""
+    milliseconds = int(seconds * 1000)
+    return {
+        **settings.client_config,
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": milliseconds,
+        # Delivery must time out before the broker aborts the transaction.
+        "message.timeout.ms": milliseconds * 4 // 5,
+        "message.max.bytes": MAX_RECORD_BYTES,
+        "linger.ms": _LINGER_MS,
+        "queue.buffering.max.messages": 1_000_000,
+    }
 
 
 def init_transactions(

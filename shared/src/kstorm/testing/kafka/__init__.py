@@ -12,7 +12,6 @@ See docs/testing.md for more.
 
 from kstorm.testing.external_topics import PermanentRefusal
 from kstorm.testing.kafka.broker import FakeRecord
-from kstorm.testing.kafka.cluster import KafkaCluster
-from kstorm.testing.kafka.fake import FakeKafka
+from kstorm.testing.kafka.fake import FakeKafka, KafkaCluster
 
 __all__ = ["FakeKafka", "FakeRecord", "KafkaCluster", "PermanentRefusal"]

@@ -1,18 +1,14 @@
 """Counts the values of a Protobuf message before it is decoded.
 
-Decoded data takes more memory than its bytes: a nested message may be two bytes, but takes memory
-for each field of its type, set or not. Then it is also converted to a dict. So the bytes are
-scanned according to the message type, without creating objects. Short messages are not scanned.
+Decoded data takes more memory than its bytes. A nested message may be two bytes, but takes memory
+for each field of its type, set or not. A single message must not exhaust a process again and again.
+So the bytes are scanned according to the message type, without creating objects.
 """
 
-from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from confluent_kafka.schema_registry.serde import SchemaId
-
-from kstorm.kafka.message_limits import too_many
-from kstorm.registry.protobuf_plan import (
-    MOST_VALUES_A_BYTE,
+from kstorm.formats.protobuf_plan import (
+    MOST_PLACES,
     UNKNOWN,
     FieldCost,
     MessageType,
@@ -20,15 +16,9 @@ from kstorm.registry.protobuf_plan import (
     WireType,
 )
 
-if TYPE_CHECKING:
-    from kstorm.registry.client import NonBlockingRegistryClient
-
 MOST_LEVELS: Final = 200
 """Maximum nesting of messages. The decoder's limit is 100, but starts again in each `Any`."""
-MOST_PLACES: Final = 4_000_000
-"""Maximum fields in the types of all nested messages, set or not. Each takes up to 16 bytes."""
 
-_SHORTEST: Final = 6
 _LONGEST_NUMBER: Final = 10
 _PIECE: Final = 1 << 16
 _CONTINUED: Final = bytes(range(128, 256))
@@ -37,42 +27,19 @@ _STEP: Final = 7
 """Mask of a tag's bits that hold the wire type."""
 
 
-class ProtobufValueLimit:
-    """Checks messages of one class before they are decoded."""
+class TooLargeError(ValueError):
+    """A message that contains too much."""
 
-    def __init__(self, client: "NonBlockingRegistryClient", message_type: Any, most: int) -> None:
-        """`most`: maximum number of values of a message."""
-        self._client = client
-        self._kinds = MessageTypes(message_type.DESCRIPTOR)
-        self._most = most
-        messages = MOST_PLACES // max(1, self._kinds.widest)
-        self._harmless = (
-            0 if self._kinds.is_open else min(most // MOST_VALUES_A_BYTE, 2 * (messages - 1))
-        )
 
-    def check(self, data: bytes) -> None:
-        """Raise `ValueError` if the message has too many values or is nested too deeply.
-
-        Raises `NotYetError` while the registry has not returned the schema.
-        """
-        if len(data) < max(_SHORTEST, self._harmless) or data[0] > 1:
-            return
-        told = SchemaId("PROTOBUF")
-        start = told.from_bytes(BytesIO(data)).tell()
-        # Ask for the schema first: until it is available, the message is retried and need not be
-        # scanned.
-        if told.id is None:
-            self._client.get_schema_by_guid(str(told.guid), "serialized")
-        else:
-            self._client.get_schema(told.id, None, "serialized")
-        count(self._kinds, data, start, self._most)
+class DamagedError(ValueError):
+    """Bytes that are not a message that the decoder reads."""
 
 
 def count(kinds: MessageTypes, data: bytes, at: int, most: int) -> int:
     """Count the values from `at`, including nested ones and field names.
 
-    Raises `ValueError` as soon as there are more than `most`, and if the message is nested too
-    deeply or invalid.
+    Raises `TooLargeError` as soon as there are more than `most`, and `DamagedError` if the message
+    is nested too deeply or invalid.
     """
     walk = _MessageScan(kinds, data, most)
     try:
@@ -84,7 +51,7 @@ def count(kinds: MessageTypes, data: bytes, at: int, most: int) -> int:
 
 class _MessageScan:
     def __init__(self, kinds: MessageTypes, data: bytes, most: int) -> None:
-        self.values = 1
+        self.values = 1 if kinds.as_dicts else 0
         self._places = 0
         self._kinds = kinds
         self._data = data
@@ -93,7 +60,7 @@ class _MessageScan:
     def message(self, kind: MessageType, at: int, end: int, group: int, level: int) -> int:
         """Return the end of a message: `end`, or after the end tag of `group`, if not 0."""
         if level > MOST_LEVELS:
-            raise ValueError(f"its messages are nested more than {MOST_LEVELS} levels deep")
+            raise DamagedError(f"its messages are nested more than {MOST_LEVELS} levels deep")
         self._enter(kind)
         seen, spans = 0, {}
         while at < end:
@@ -122,7 +89,7 @@ class _MessageScan:
     def _enter(self, kind: MessageType) -> None:
         self._places += kind.places
         if self._places > MOST_PLACES:
-            raise ValueError(
+            raise TooLargeError(
                 f"its messages have more than {MOST_PLACES:,} fields, including unset ones"
             )
 
@@ -130,7 +97,7 @@ class _MessageScan:
         first = not seen & field.bit
         if field.merges and self._kinds.has_any and not first:
             # One part may contain the type of an `Any`, and the other one its value.
-            raise ValueError(
+            raise DamagedError(
                 "it has a message in two parts, which is not allowed where an Any may occur"
             )
         self._add(field.values + (field.first if first else 0))
@@ -178,7 +145,7 @@ class _MessageScan:
     def _add(self, values: int) -> None:
         self.values += values
         if self.values > self._most:
-            raise too_many("it", self._most)
+            raise TooLargeError(f"it has more than {self._most:,} values, including nested ones")
 
     def _number(self, at: int) -> tuple[int, int]:
         """Return a varint and its end offset."""
@@ -187,7 +154,7 @@ class _MessageScan:
         found, shift = byte & 0x7F, 7
         while byte > 127:
             if shift == 7 * _LONGEST_NUMBER:
-                raise ValueError(f"it has a number of more than {_LONGEST_NUMBER} bytes")
+                raise DamagedError(f"it has a number of more than {_LONGEST_NUMBER} bytes")
             at += 1
             byte = data[at]
             found |= (byte & 0x7F) << shift
@@ -195,5 +162,5 @@ class _MessageScan:
         return found, at + 1
 
 
-def _damaged() -> ValueError:
-    return ValueError("it ends too early, or is not a Protobuf message")
+def _damaged() -> DamagedError:
+    return DamagedError("it ends too early, or is not a Protobuf message")

@@ -22,9 +22,8 @@ class WireType(IntEnum):
     FOUR = 5
 
 
-MOST_VALUES_A_BYTE: Final = 2
-"""Maximum values per byte. A map entry takes two bytes, and is a key and a value. The first entry
-also counts the map itself and its name."""
+MOST_PLACES: Final = 4_000_000
+"""Maximum fields in the types of all nested messages, set or not. Each takes up to 16 bytes."""
 
 _WIDE: Final = {
     FieldDescriptor.TYPE_DOUBLE: WireType.EIGHT,
@@ -77,7 +76,12 @@ class FieldCost:
 class MessageTypes:
     """Types in messages of one class. Types in an `Any` and extensions are added when found."""
 
-    def __init__(self, root: Descriptor) -> None:
+    def __init__(self, root: Descriptor, *, as_dicts: bool = True) -> None:
+        """`as_dicts`: messages become dicts, which contain names, lists and what an `Any` holds.
+
+        Otherwise only the values of a decoded message are counted.
+        """
+        self.as_dicts = as_dicts
         self._known: dict[Descriptor, MessageType] = {}
         self.has_any = False
         """True if a message may contain an `Any`."""
@@ -87,10 +91,19 @@ class MessageTypes:
         self.is_open = self.has_any or any(each.is_extendable for each in self._known)
         """True if further types may occur."""
 
+    def harmless(self, most: int) -> int:
+        """Return a size up to which messages have at most `most` values: a message takes two bytes.
+
+        In a dict, a map entry of two bytes is a key and a value. The first entry also counts the
+        map itself and its name.
+        """
+        values_a_byte = 2 if self.as_dicts else 1
+        return min(most // values_a_byte, 2 * (MOST_PLACES // max(1, self.widest) - 1))
+
     def of(self, descriptor: Descriptor) -> MessageType:
         kind = self._known.get(descriptor)
         if kind is None:
-            is_any = descriptor.full_name == "google.protobuf.Any"
+            is_any = self.as_dicts and descriptor.full_name == "google.protobuf.Any"
             self.has_any |= is_any
             kind = self._known[descriptor] = MessageType(
                 descriptor, places=len(descriptor.fields), is_any=is_any
@@ -101,7 +114,7 @@ class MessageTypes:
 
     def extension(self, kind: MessageType, tag: int) -> FieldCost | None:
         """Return an extension field, or None if the tag is not a known extension."""
-        if kind.descriptor is None or not kind.descriptor.is_extendable:
+        if not self.as_dicts or kind.descriptor is None or not kind.descriptor.is_extendable:
             return None
         try:
             found = kind.descriptor.file.pool.FindExtensionByNumber(kind.descriptor, tag >> 3)
@@ -123,13 +136,15 @@ class MessageTypes:
         number, wide = each.number << 3, _WIDE.get(each.type, WireType.NUMBER)
         bit = 1 << len(kind.fields)
         within = self.of(each.message_type) if each.message_type else None
-        # The name and the value. In a map entry, the map's field counts them.
+        first = 2 if self.as_dicts else 0
         if not each.is_repeated:
+            # The name and the value. In a map entry, the map's field counts them.
+            values = (0 if in_entry else 2) if self.as_dicts else 1
             kind.fields[number | wide] = FieldCost(
-                bit, 0 if in_entry else 2, kind=within, merges=within is not None
+                bit, values, kind=within, merges=within is not None
             )
             return
-        values = 2 if within and each.message_type.GetOptions().map_entry else 1
-        kind.fields[number | wide] = FieldCost(bit, values, 2, within)
+        is_map = self.as_dicts and within and each.message_type.GetOptions().map_entry
+        kind.fields[number | wide] = FieldCost(bit, 2 if is_map else 1, first, within)
         if wide not in (WireType.LENGTH, WireType.GROUP):
-            kind.fields[number | WireType.LENGTH] = FieldCost(bit, 0, 2, packed=wide)
+            kind.fields[number | WireType.LENGTH] = FieldCost(bit, 0, first, packed=wide)
