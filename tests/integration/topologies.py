@@ -1,6 +1,7 @@
 """The topologies of the integration tests' services. Topic names come from the environment."""
 
 import dataclasses
+import json
 import os
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from examples import diamond as diamonds
 from examples.wordcount import topology as wordcounts
 from kstorm.kafka import (
     FieldNameBasedTupleToKafkaMapper,
+    JsonScheme,
     KafkaBolt,
     KafkaHosts,
     KafkaSpout,
@@ -39,6 +41,7 @@ from kstorm.trident import (
     TridentTopology,
     kstorm_state,
 )
+from kstorm.windows import Duration, TupleWindow, WindowedBolt
 from tests.integration.databases import backing
 
 
@@ -294,4 +297,40 @@ def _copy(spout: QueueSpout) -> Topology:
     mapper = FieldNameBasedTupleToKafkaMapper("str", "str")
     write = KafkaBolt().with_topic_selector(sink).with_tuple_to_kafka_mapper(mapper)
     builder.set_bolt("sink", write).set_num_tasks(2).shuffle_grouping("messages")
+    return builder.build()
+
+
+class Visits(WindowedBolt):
+    """Emits the user and the numbers of a session."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("key", "message")
+
+    def execute(self, window: TupleWindow) -> None:
+        numbers = [tuple["n"] for tuple in window]
+        self.collector.emit([window.key[0], json.dumps({"shown": numbers})])
+
+
+class PassClicks(BasicBolt):
+    """Emits what it receives."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("user", "at", "n")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        collector.emit(list(tuple.values))
+
+
+def visits() -> Topology:
+    """Return the sessions of clicks, with event time from the partitions of the source."""
+    name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
+    builder = TopologyBuilder(name, _config())
+    scheme = SchemeAsMultiScheme(JsonScheme("user", "at", "n"))
+    config = SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme, event_time="at")
+    builder.set_spout("clicks", KafkaSpout(config), 2)
+    builder.set_bolt("parse", PassClicks(), 2).shuffle_grouping("clicks")
+    sessions = Visits().with_session_window(Duration.seconds(30), "user")
+    sessions.with_timestamp_field("at").with_lag(Duration.seconds(10))
+    builder.set_bolt("visits", sessions, 2).fields_grouping("parse", "user")
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink)).shuffle_grouping("visits")
     return builder.build()

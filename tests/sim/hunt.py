@@ -10,13 +10,19 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from tests.sim.event_time_mutants import mutants as event_time_mutants
 from tests.sim.exactly_once.mutants import mutants as exactly_once_mutants
 from tests.sim.guarantees import AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.sim.mutant import Mutant, remember_seeds
 from tests.sim.mutants import mutants
 
+
+def _at_least_once_mutants() -> list[Mutant]:
+    return [*mutants(), *event_time_mutants()]
+
+
 _MUTANTS: Final[dict[str, Callable[[], list[Mutant]]]] = {
-    AT_LEAST_ONCE: mutants,
+    AT_LEAST_ONCE: _at_least_once_mutants,
     EXACTLY_ONCE: exactly_once_mutants,
 }
 

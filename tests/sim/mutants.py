@@ -13,7 +13,8 @@ from kazoo.exceptions import NoNodeError
 
 from kstorm.core import ledger
 from kstorm.core.ledger import BUCKETS, Ledger
-from kstorm.core.spout_task import SpoutCollector, SpoutTask
+from kstorm.core.spout_collector import SpoutCollector
+from kstorm.core.spout_task import SpoutTask
 from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
 from kstorm.kafka.ports import Ownership
 from kstorm.runtime.zookeeper.lease import NOTHING, Lease

@@ -51,6 +51,7 @@ def made_up() -> MadeUp:
         **wrong,
         **work,
         by_task={"0": {"executed": 1200}},
+        watermarks={"0": {"watermark": 1_700_000_000_000, "idle": False, "waits_for": "task 1"}},
         not_ready="tasks [0] are being recovered",
     )
     sentences = status(

@@ -1,9 +1,10 @@
 """Storm's guaranteed message processing for Python, on Kafka and Kubernetes.
 
-`from kstorm import …` has the names of a first topology. `docs/public.md` lists all public modules.
+`from kstorm import …` provides the names that a first topology needs. `docs/public.md` lists all
+public modules.
 """
 
-TYPE_CHECKING = False  # as in typing, whose import alone takes milliseconds
+TYPE_CHECKING = False  # defined here, because importing typing takes milliseconds
 
 if TYPE_CHECKING:
     from kstorm.kafka import (
@@ -74,8 +75,8 @@ _OF_KAFKA = frozenset(
 )
 
 
-# Names are imported on first use: the set-up and the development images import this package without
-# its dependencies.
+# Names are imported on first use, because the set-up and the development images import this package
+# without its dependencies.
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

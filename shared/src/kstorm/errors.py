@@ -1,8 +1,8 @@
 """The errors that kstorm raises deliberately.
 
-Rule: a message names the object, its value and the remedy, so that it can be shown to a user
-unchanged. Entry points catch `KstormError` and print that one line. Any other exception is a bug
-and keeps its stack trace.
+A message names the object, its value and the remedy, so that it can be shown to a user unchanged.
+Entry points catch `KstormError` and print that one line. Any other exception is a bug and keeps its
+stack trace.
 """
 
 
@@ -29,20 +29,22 @@ class EmitError(KstormError):
 class PermanentError(KstormError):
     """Raised while a tuple is executed if no further attempt can succeed.
 
-    The message becomes a dead letter at once, instead of after its last retry.
+    The message becomes a dead letter immediately, instead of after its last retry.
     """
 
 
 class UnsendableError(PermanentError, EmitError):
-    """A tuple holds a value that cannot travel, such as an integer of more than 64 bits."""
+    """A tuple contains a value that cannot be sent, such as an integer of more than 64 bits."""
 
 
 class TupleTooLargeError(UnsendableError):
-    """A single tuple is larger than a Kafka record may be."""
+    """A single tuple is too large for a Kafka record."""
 
 
 class UnstorableError(PermanentError, TypeError, ValueError):
-    """A state cannot hold a value: MessagePack cannot encode it, or it is too large."""
+    """A value cannot be stored in a state, because MessagePack cannot encode it or because it is
+    too large.
+    """
 
 
 class FrameError(KstormError):
@@ -58,15 +60,15 @@ class BrokerError(KstormError):
 
 
 class NoBrokerError(BrokerError):
-    """No Kafka broker answers. From here, a temporary outage looks like a permanent one."""
+    """No Kafka broker responds. The outage may be temporary."""
 
 
 class NotYetError(KstormError):
-    """Raised by a scheme or a serializer that still waits for an external answer, such as a schema
-    registry's.
+    """Raised by a scheme or a serializer that still waits for an external response, such as that of
+    a schema registry.
 
-    The message itself is fine. It stays where it is and is retried. Schemes and serializers must
-    never block for the answer.
+    The message itself is fine. It waits and is retried. Schemes and serializers must never block
+    until the response arrives.
     """
 
 
@@ -91,7 +93,9 @@ class InUseError(KstormError):
 
 
 class FencedError(KstormError):
-    """Another process has taken over this one's tasks. This one must stop and write nothing more."""
+    """Another process has taken over this one's tasks. This process must stop, and must not write
+    anything more.
+    """
 
 
 class TasksLostError(FencedError):
@@ -99,18 +103,18 @@ class TasksLostError(FencedError):
 
 
 class LostInputError(KstormError):
-    """Records that a task still needs are gone from its input topic."""
+    """The input topic does not have the records any more that a task still needs."""
 
 
 class LostOffsetError(KstormError):
     """A consumer group's offset is missing or does not fit its topic.
 
-    So the position to continue from is unknown.
+    So the position where the group should continue is unknown.
     """
 
 
 class FailedException(KstormError):  # noqa: N818 - Storm's name
-    """Raised by a `BasicBolt` to fail its input quietly (Storm's `FailedException`).
+    """Raised by a `BasicBolt` to fail its input without a report (Storm's `FailedException`).
 
     The error is not reported.
     """

@@ -14,9 +14,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: int
     """End time, in ms since 1970."""
     who: str
-    """The user and the machine: `anna@laptop`."""
+    """The user and the machine, such as `anna@laptop`."""
     verb: str
-    """The command: `discard`, `deactivate`, `offsets set`."""
+    """The command, such as `discard`, `deactivate` or `offsets set`."""
     what: str = ""
     """The object of the action, if it is not the whole topology."""
     note: str = ""

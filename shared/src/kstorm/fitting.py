@@ -46,8 +46,8 @@ def check_fields(instance: Any, but: Collection[str] = ()) -> None:
 def fits(value: Any, hint: Any, *, builtins_only: bool = False) -> bool:
     """Return True if a value has the type of an annotation, or if that cannot be decided.
 
-    An integer fits a float, and a truth value fits only `bool`. With `builtins_only`, any value fits
-    an annotation with a class of another module.
+    An integer fits `float`, and a bool fits only `bool`. With `builtins_only`, any value fits an
+    annotation with a class of another module.
     """
     if hint is Any or isinstance(hint, typing.TypeVar | str):
         return True

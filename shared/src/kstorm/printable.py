@@ -1,8 +1,8 @@
-"""Makes text from other sources safe to print on a terminal.
+"""Make text from other sources safe to print on a terminal.
 
-A record, an exception's message or a name may contain characters that control a terminal. They move
-the cursor, set the title, send answers as typed input, or reverse the reading order. Each is shown
-as in JSON, `\\u001b`, so JSON text stays equivalent.
+A record, an exception's message or a name may contain characters that control a terminal. They can
+move the cursor, set the title, inject input, or reverse the reading order. Each such character is
+escaped as in JSON, `\\u001b`, so that JSON text stays equivalent.
 """
 
 import re
@@ -25,7 +25,9 @@ def printable(text: str) -> str:
 
 
 class Terminal:
-    """Replaces a stream that leads to a terminal. rich finds the terminal in the attribute."""
+    """Replaces a stream that writes to a terminal. rich detects the terminal by the stream's
+    attributes.
+    """
 
     def __init__(self, stream: IO[str]) -> None:
         self.rich_proxied_file = stream
@@ -44,7 +46,7 @@ class Terminal:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Make everything printable that is printed to a terminal meanwhile."""
+    """During the block, escape everything that is printed to a terminal."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (Terminal(each) if each.isatty() else each for each in before)
     try:

@@ -14,7 +14,7 @@ from typing import Final
 from kstorm.errors import ConfigError
 
 _MOST: Final = 10
-"""Names that fit into one line."""
+"""Number of names that fit into one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,9 @@ class ExpectedKind:
     name: str
     """Used in errors: `topology`, for example."""
     fits: Callable[[ModuleType, object], bool]
-    """Returns True if an attribute of a module is of this kind. Return values of functions are
-    unknown."""
+    """Returns True if an attribute of a module is of this kind. The result of a function is
+    unknown, so functions are not of a kind.
+    """
 
 
 def is_file(reference: str) -> bool:
@@ -92,7 +93,7 @@ def _others(module: ModuleType, kind: ExpectedKind) -> str:
 
 
 def _others_of(name: str, kind: ExpectedKind) -> str:
-    """Return the same for a module given by name, or "" if it cannot be imported."""
+    """Like `_others`, for a module given by name. Return "" if the module cannot be imported."""
     try:
         return _others(importlib.import_module(name), kind)
     except Exception:  # noqa: BLE001 - user code may raise anything; only the invalid reference is reported

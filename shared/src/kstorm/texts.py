@@ -15,7 +15,7 @@ _LONGEST: Final = 2000
 def decode_json(data: bytes, kind: type[R], what: str) -> R:
     """Decode a JSON record. Raises `FrameError` if it is not a `kind`.
 
-    `what` completes that error's message: `no dead letter`.
+    `what` completes that error's message, for example `a dead letter`.
     """
     try:
         return msgspec.json.decode(data, type=kind)

@@ -1,8 +1,8 @@
-"""Makes the engine of a process: one factory for each kind of component.
+"""Create the engine of a process, with one factory for each kind of component.
 
-The services (`kstorm.runtime.service`) and the testing kit (`kstorm.testing`) make their engines
-here. They pass different ports, and they carry out the engine's effects in different ways.
-Everything else about a process is the same in both.
+The services (`kstorm.runtime.service`) and the testing kit (`kstorm.testing`) create their engines
+here. They pass different ports, and carry out the engine's effects in different ways. Everything
+else is the same in both.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -44,10 +44,11 @@ class Rows(Protocol):
 
 
 OpenRows = Callable[[], Rows]
-"""Returns the local copy. Called whenever a task is made, which is after it was opened."""
+"""Returns the local copy. Called whenever a task is created, which is after its state was opened.
+"""
 
 Refuse = Callable[[int, Mapping[bytes, bytes]], None]
-"""Called with a task and the pairs of its changelog that its guarantee cannot honour."""
+"""Called with a task and those pairs of its changelog that contradict its guarantee."""
 
 
 def make_spout_engine(
@@ -87,8 +88,8 @@ def make_bolt_engine(
 ) -> BoltEngine:
     """Return the engine of a process that runs tasks of a bolt.
 
-    `work` shows the work in progress to other resources. `refuse` gets the unfinished tuples that
-    an exactly-once run has left, because at-least-once processing would lose them.
+    `work` gives other resources access to the work in progress. `refuse` receives the unfinished
+    tuples of an exactly-once run, which at-least-once processing would lose.
     """
     exactly_once = topology.config.exactly_once
     at_hand = UnobservedWork() if work is None else work

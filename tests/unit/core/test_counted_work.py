@@ -48,10 +48,14 @@ def counting_calls() -> Iterator[Callable[[], int]]:
         sys.setprofile(None)
 
 
-@pytest.mark.parametrize(("batches", "most"), [(True, 115), (False, 400)])
-def test_calls_a_sentence(batches: bool, most: int) -> None:
-    """Through spout, split, count, sink, acker and back: 21 tuples. Bolts that take no batches pay for each tuple."""
-    pipe = InProcess(batches=batches)
+@pytest.mark.parametrize(
+    ("batches", "tasks", "most"),
+    [(True, 1, 110), (False, 1, 340), (False, 12, 440), (False, 64, 1230)],
+)
+def test_calls_a_sentence(batches: bool, tasks: int, most: int) -> None:
+    """Through spout, split, count, sink, acker and back: 21 tuples. Bolts that take no batches pay
+    for each tuple. With many tasks, a frame has few tuples for each of the next tasks."""
+    pipe = InProcess(tasks=tasks, batches=batches)
     through(pipe, lines(POLL))
     with counting_calls() as calls:
         through(pipe, lines(2 * POLL))

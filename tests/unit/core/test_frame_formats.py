@@ -13,6 +13,7 @@ from msgspec.structs import astuple
 from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import Send
 from kstorm.core.wire import (
+    FIRST,
     READERS,
     VERSION,
     WRITERS,
@@ -128,7 +129,7 @@ def test_frame_of_an_unknown_format_becomes_a_dead_letter_with_a_remedy() -> Non
     (letter,) = map(json.loads, sent(bolt)["t.__dead_letters"])
     assert (letter["topic"], letter["partition"], letter["offset"]) == ("t.echo", 0, 1)
     assert letter["reason"] == (
-        f"a frame of type TupleFrame has format version {NEXT}, but this release reads version {VERSION}; a "
+        f"a frame of type TupleFrame has format version {NEXT}, but this release reads version {FIRST} and {VERSION}; a "
         "newer release wrote it: keep the old topology_frame_format until every process runs a "
         "release that reads the new one"
     )
@@ -149,7 +150,7 @@ def test_reason_names_the_supported_formats(kind: type[Any], version: int, advic
     data = msgspec.msgpack.encode([version, {"all": "else"}])
     said = (
         f"a frame of type {kind.__name__} has format version {version}, but this release reads "
-        f"version {VERSION} and {NEXT}; {advice}"
+        f"version {FIRST} and {VERSION} and {NEXT}; {advice}"
     )
     with pytest.raises(FrameError, match=said):
         decode(kind, data)
@@ -159,17 +160,17 @@ def test_reason_names_the_supported_formats(kind: type[Any], version: int, advic
 @pytest.mark.parametrize("number", [b"\x01", b"\xcc\x01", b"\xcd\x00\x01"])
 def test_a_format_is_known_however_its_number_is_written(form: bytes, number: bytes) -> None:
     """MessagePack has longer forms of the same; another encoder may use them."""
-    assert decode(CompletionFrame, form + number + b"\x00") == CompletionFrame(VERSION, 0)
+    assert decode(CompletionFrame, form + number + b"\x00") == CompletionFrame(FIRST, 0)
 
 
 def test_a_long_array_is_not_taken_for_a_format() -> None:
     """An array of 256 elements and more has 1 in its second byte, where short ones have the format."""
     data = msgspec.msgpack.encode([NEXT, *range(255), *[0] * 20])
-    assert data[1] == VERSION
+    assert data[1] == FIRST
     with pytest.raises(FrameError):
         decode(CompletionFrame, data)
     longer = msgspec.msgpack.encode([NEXT, 0, b"", b"", b"", {}, *[0] * 300])
-    assert longer[1] == VERSION
+    assert longer[1] == FIRST
     with pytest.raises(FrameError, match=f"has format version {NEXT}"):
         decode(CompletionFrame, longer)
 
@@ -185,7 +186,7 @@ def test_written_formats_can_be_read() -> None:
 
 
 @pytest.mark.usefixtures("next_release")
-@pytest.mark.parametrize("form", [VERSION, NEXT])
+@pytest.mark.parametrize("form", [FIRST, VERSION, NEXT])
 def test_setting_selects_the_written_format(form: int) -> None:
     """Of tuples and acks alike: the release comes first, and writes as the one before it."""
     bolt = Driven(bolt_engine(topology(Echo(), topology_frame_format=form), "echo"))
@@ -201,6 +202,7 @@ def test_setting_selects_the_written_format(form: int) -> None:
 def test_a_format_that_this_release_does_not_write_is_refused() -> None:
     """Before anything is started."""
     with pytest.raises(
-        ConfigError, match=f"topology_frame_format is {NEXT}: this release writes {VERSION};"
+        ConfigError,
+        match=f"topology_frame_format is {NEXT}: this release writes {FIRST} or {VERSION};",
     ):
         Config(topology_frame_format=NEXT)

@@ -156,7 +156,7 @@ def test_a_grouping_that_raises_later_fails_the_anchor() -> None:
     def choose(_values: Any) -> Any:
         raise ValueError("the grouping")
 
-    harness.collector._plain["default"] = routes.fields, choose
+    harness.collector._plain["default"] = routes.fields, 100, -1, {}, choose
     (one,) = bolt.got
 
     def work() -> None:

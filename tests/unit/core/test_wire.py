@@ -169,7 +169,7 @@ def test_frames_that_contradict_themselves(data: bytes | None, said: str) -> Non
 def test_frames_of_another_version() -> None:
     """A frame of a later format is refused by name, also if it could be read."""
     frames: list[Any] = [
-        TupleFrame(2, "a", 1, "s", 0, b"", b"", {}, []),
+        TupleFrame(3, "a", 1, "s", 0, b"", b"", {}, []),
         AckFrame(0, 1),
         CompletionFrame(7, 1),
     ]

@@ -349,3 +349,48 @@ def test_snapshots_are_compared_component_by_component() -> None:
         (),
     )
     assert (found.ready, found.lag, found.growth) == (1, 5, None)
+
+
+def visits(before: dict[str, Any], after: dict[str, Any], **more: Any) -> ComponentChange:
+    """A windowed bolt in two looks."""
+    pages = [page("visits-0", **found, **more) for found in (before, after)]
+    looks = [
+        ComponentSnapshot(at, [ProcessSnapshot("visits-0", found)], None)
+        for at, found in zip((100.0, 110.0), pages, strict=True)
+    ]
+    return ComponentChange("visits", "bolt", 1, *looks)
+
+
+def times(at: int | None, most: int | None = 500_000, waits_for: str = "task 2 of clicks") -> Any:
+    """What `/status` says of a task's watermark."""
+    own = {"watermark": at, "idle": False, "waits_for": waits_for, "waits_at": at, "most": most}
+    return {"watermarks": {"3": own}}
+
+
+def test_late_tuples_are_a_cause_with_their_share() -> None:
+    """Only those since the first look."""
+    found = only(
+        visits(
+            {"own": {"late_total": 5, "in_time_total": 100}},
+            {"own": {"late_total": 8, "in_time_total": 197}},
+        )
+    )
+    assert found.kind == "late tuples"
+    assert found.said.startswith("visits: 3.0 % of its tuples are late and in no window (3 of 100)")
+    assert bottlenecks_of([visits({"own": {"late_total": 5}}, {"own": {"late_total": 5}})]) == []
+
+
+def test_an_input_that_holds_event_time_back_is_a_cause() -> None:
+    """If another one is ahead, and it has not moved."""
+    found = only(visits(times(100_000), times(100_000)))
+    assert found.kind == "event time"
+    assert found.said.startswith("visits: event time stands still because of task 2 of clicks")
+    assert found.evidence == ["task 3 waits for task 2 of clicks, 6 min behind"]
+    unknown = only(visits(times(None), times(None)))
+    assert unknown.evidence == ["task 3 has no event time of task 2 of clicks yet"]
+    for before, after in (
+        (times(100_000), times(100_001)),
+        (times(100_000, most=100_500), times(100_000, most=100_500)),
+        (times(None, most=None), times(None, most=None)),
+    ):
+        assert bottlenecks_of([visits(before, after)]) == []

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from structlog.testing import capture_logs
 
 from kstorm.errors import BrokerError
@@ -93,6 +93,33 @@ def test_a_close_that_never_returns_keeps_no_process(monkeypatch: pytest.MonkeyP
         made._consumer = real
         answers.set()
     assert logs[-1]["event"] == "consumer_not_closed"
+
+
+class Fetched:
+    """A `Consumer` that has fetched messages of a size."""
+
+    def __init__(self, messages: int, size: int) -> None:
+        self._left, self._size = messages, size
+
+    def consume(self, most: int, timeout: float) -> list[bytes]:
+        found = min(most, self._left)
+        self._left -= found
+        return [bytes(self._size)] * found
+
+
+@pytest.mark.parametrize(
+    ("fetched", "size", "polled"),
+    [(0, 10, 1), (7, 10, 8), (350, 10, 351), (5000, 10, 1001), (5000, 1000, 301), (9, 300_000, 1)],
+    ids=["nothing more", "few", "all", "many small ones", "medium ones", "large ones"],
+)
+def test_a_poll_is_limited_by_bytes(fetched: int, size: int, polled: int) -> None:
+    """Many small records are executed together, and few large ones."""
+    with consumer() as made:
+        real, made._consumer = made._consumer, cast("Consumer", Fetched(fetched, size))
+        try:
+            assert len(made._ready_after(cast("Message", bytes(size)))) == polled
+        finally:
+            made._consumer = real
 
 
 def committed(answer: list[Committed] | Exception) -> dict[int, int]:

@@ -245,3 +245,13 @@ def test_counts_of_tasks_are_found_by_topology_wide_ids() -> None:
         (2, "count-1", 7, None),
         (3, "count-0", 9, 40),
     ]
+
+
+def test_watermarks_of_tasks_are_shown_with_what_they_wait_for() -> None:
+    """None of a task that has none."""
+    memory = TopologyMemory(0.0)
+    counts = {"11": {"executed": 5}, "12": {"executed": 7}}
+    times = {"12": {"watermark": 5000, "idle": False, "waits_for": "clicks[2]", "waits_at": 5000}}
+    memory.learn(report(page(tasks=[0, 1], by_task=counts, watermarks=times)), {}, 0.0, 200.0)
+    found = [(each.watermark, each.waits_for) for each in memory.state.tasks["count"]]
+    assert found == [(None, ""), (5000, "clicks[2]")]

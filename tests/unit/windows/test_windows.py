@@ -218,7 +218,11 @@ def test_late_tuples_have_a_stream_of_their_own() -> None:
     dropping.give(20)
     dropping.tick()
     dropping.give(3)
-    assert dropping.tester._runs.metrics() == {"windows_total": 1, "late_total": 1}
+    assert dropping.tester._runs.metrics() == {
+        "windows_total": 1,
+        "late_total": 1,
+        "in_time_total": 1,
+    }
     assert len(dropping.tester.acked) == 2
 
 

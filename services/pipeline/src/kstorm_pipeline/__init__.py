@@ -10,9 +10,8 @@ always be rebuilt from it, whatever Kafka has deleted by then.
 Users declare a `pipeline`. `tables` documents the contents of each table, and `refine` explains why
 a crash at any point leaves no duplicates.
 
-The service uses only kstorm's base: printable output and TLS to ZooKeeper. Otherwise it shares the
-format of the records on the sink topic with it. The audit reads frames with code of its own, because
-it checks the code of the others.
+The service uses kstorm's modules only for printable output and for TLS to ZooKeeper. The audit
+decodes frames with its own code, because it checks kstorm's.
 """
 
 from kstorm_pipeline.avro_records import avro_records

@@ -69,7 +69,7 @@ def _main(words: Sequence[str]) -> int:
             format="%(asctime)s %(levelname)s %(message)s",
             datefmt="%Y-%m-%dT%H:%M:%S",
         )
-        # Its errors also reach us as exceptions.
+        # py4j also raises its errors as exceptions.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         return _command(arguments, load(arguments, os.environ, needs=_needs(arguments)))
     except SettingsError as error:
@@ -143,7 +143,7 @@ def _with_spark(arguments: argparse.Namespace, settings: Settings, monitor: Moni
 def _audit(
     arguments: argparse.Namespace, spark: SparkSession, settings: Settings, tables: Tables
 ) -> int:
-    """Print the audit's report. Return 1 if it found a fault, else 0."""
+    """Print the audit's report. Return 1 if the audit found a fault, else 0."""
     since = arguments.since
     if arguments.last is not None:
         since = datetime.now(UTC) - timedelta(hours=arguments.last)

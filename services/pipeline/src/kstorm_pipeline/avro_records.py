@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 _READ = "__kstorm_read"
 """A field that no writer has. Its default marks rows that were read: broken ones are all null."""
 _END = 16
-"""Bytes of the mark behind a record's payload. The decoder would ignore what is left of it."""
+"""Bytes of the mark behind a record's payload. The decoder itself would ignore remaining bytes."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class _AvroDecoder(Decoder):
         return text, f"it does not resolve to the reader's schema: {problem}"
 
     def decode(self, rows: DataFrame, writers: Mapping[int, tuple[str, str]]) -> DataFrame:
-        # A hash of the payload is nothing that the payload could contain itself.
+        # A payload cannot contain its own hash.
         end = sf.unhex(sf.md5(PAYLOAD))
         payload = sf.concat(sf.col(PAYLOAD), end)
         value = sf.when(sf.lit(False), from_avro(payload, self._reader, self._options))

@@ -1,4 +1,4 @@
-"""Retries conflicting commits. If two touch the same files, Delta accepts only the first."""
+"""Retries conflicting commits. If two commits change the same files, Delta accepts only the first."""
 
 from __future__ import annotations
 

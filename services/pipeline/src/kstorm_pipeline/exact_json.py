@@ -62,7 +62,7 @@ def reader_of(
     made: list[Reader] = []
 
     def read(value: bytes | None) -> tuple[str | None, tuple[Any, ...] | None]:
-        if not made:  # in the worker, because a JSON decoder cannot be sent there
+        if not made:  # made in the worker, because a JSON decoder cannot be pickled
             made.append(Reader(fields))
         return made[0].read(value)
 
@@ -72,7 +72,7 @@ def reader_of(
 def examiner() -> Callable[[bytes | None], tuple[bool, str | None]]:
     """Return a function that returns True if a value is exactly one JSON value, and a reason.
 
-    JSON that a VARIANT cannot hold has a reason. Text that is not JSON has none.
+    The reason is given for JSON that a VARIANT cannot hold, and is None for text that is not JSON.
     """
     made: list[Parser] = []
 
@@ -89,7 +89,7 @@ class Parser:
 
     def __init__(self) -> None:
         self.twice: list[str] = []
-        """The keys that an object of the last text has twice."""
+        """The keys that occur twice in an object of the last text."""
         self._decode = json.JSONDecoder(
             object_pairs_hook=self._object,
             parse_int=Number,

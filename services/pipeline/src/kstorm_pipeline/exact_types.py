@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from kstorm_pipeline.exact_json import Field
 
-# The workers of a Spark cluster have Python, but perhaps not this package.
+# The workers of a Spark cluster have Python, but this package may be missing there.
 for _module in (exact_json, exact_values):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
 
@@ -61,8 +61,8 @@ class Columns:
     """Columns whose values an exact reader takes from JSON.
 
     `names` has the JSON name of each column that has another, by the column's path, such as
-    `address.zip_code`. `millis` are TIMESTAMP columns that are milliseconds in JSON. With `cut`,
-    times lose the digits after microseconds.
+    `address.zip_code`. `millis` are the TIMESTAMP columns whose JSON values are milliseconds. With
+    `cut`, times lose the digits after microseconds.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ def _sent(kind: Any) -> Any:
 
 
 def _received(value: Column, kind: DataType) -> Column:
-    """Return a worker's value in its own type."""
+    """Return a worker's value, converted to the type of its column."""
     if not _has_variant(kind):
         return value
     if isinstance(kind, StructType):

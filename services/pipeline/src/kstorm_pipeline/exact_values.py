@@ -22,7 +22,7 @@ _LAST_MILLISECOND = 253402300799999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_NUMBER = 1_000
 _LONGEST_NAME = 50_000
-"""Characters. Spark's parser accepts no longer ones in a VARIANT."""
+"""Characters. Spark's parser does not accept longer names in a VARIANT."""
 _SHOWN = 60
 
 WHOLE = re.compile(r"-?[0-9]+")
@@ -112,7 +112,7 @@ def _within(kind: tuple[Any, ...]) -> Read:
 
 
 def _string(value: str) -> str:
-    """Refuse half of a surrogate pair, which no UTF-8 can hold."""
+    """Refuse half of a surrogate pair, which cannot be encoded as UTF-8."""
     if not value.isascii():
         try:
             value.encode()
@@ -144,7 +144,7 @@ def _decimal(precision: int, scale: int) -> Read:
 
 
 def _double(value: str) -> float:
-    """Return the nearest number. A whole number must also survive, since it may be an ID."""
+    """Return the nearest number. A whole number must not change, since it may be an ID."""
     try:
         if not WHOLE.fullmatch(value):
             return _near(value, float(value))

@@ -16,7 +16,7 @@ nothing.
 **Order.** With the source order, a row is later than another if its source message has the higher
 offset. Between source partitions, the record's Kafka timestamp decides. So a late replay of a
 message whose first record never arrived does not replace newer values by old ones. With the sink
-order, the same applies to the record itself, and a replay is the latest.
+order, the offset of the record itself decides, so a replay is the latest.
 """
 
 from __future__ import annotations
@@ -205,7 +205,9 @@ def _saturated(gold: Gold, made: DataFrame, over: DataFrame) -> DataFrame:
 
 
 def _finite(gold: Gold, given: DataFrame) -> DataFrame:
-    """Make sums that are infinite or not a number raise, as others do that do not fit."""
+    """Make a sum raise if it is infinite or not a number, as sums of other types do that do not
+    fit.
+    """
     if gold.overflow != "apart":
         return given
     for name in gold.columns_by("add"):

@@ -1,11 +1,12 @@
 """Handles keys of a gold table whose sums no longer fit their columns.
 
-One key must not end the run, and every run after it. A merge is tried as it is, so a table without
-such a key costs nothing. If it raises, the keys are found here, and the declaration decides:
+One key must not end the run, and every run after it. A merge is first tried without a check, so a
+table without such a key costs nothing extra. If the merge raises, this module finds the keys, and
+the declaration decides:
 
 - `overflow="apart"` (the default): the row stays as it was. From this batch on the function's rows
-  for the key are appended to the table `<name>_overflow`. Nothing is lost: the row and these rows
-  together are the sum.
+  for the key are appended to the table `<name>_overflow`. Nothing is lost: the sum of the row and
+  these rows is correct.
 - `overflow="saturate"`: the column gets the greatest or least value of its type, and keeps it.
 
 **A repeated batch changes nothing.** The keys of earlier batches are kept apart, and the keys that
@@ -113,7 +114,9 @@ def divide(gold: Gold, made: DataFrame, keys: DataFrame) -> tuple[DataFrame, Dat
 
 
 def renamed_keys(gold: Gold, made: DataFrame, keys: DataFrame) -> tuple[DataFrame, Column]:
-    """Return rows of keys under names that `made` lacks, and the condition that a row has a key."""
+    """Return `keys` with names that `made` does not have, and the condition that a row has one of
+    them.
+    """
     columns = quoted(gold.keys)
     names = [spare(made.columns, f"key_{place}") for place in range(len(columns))]
     others = [name for name in keys.columns if name not in gold.keys]

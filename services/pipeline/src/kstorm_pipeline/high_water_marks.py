@@ -1,4 +1,5 @@
-"""High-water marks of silver: it has no row of a message after its source partition's mark.
+"""High-water marks of silver: silver has no row of a message after the mark of the message's source
+partition.
 
 A batch whose messages are all after the marks contains no occurrence that silver has, so no look-up
 is needed. That is true for nearly every batch of a continuous run. A run's marks start with Delta's

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _FORMATS: dict[str | None, DataType] = {"date-time": TimestampType(), "date": DateType()}
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
-"""Kafka Connect's name for a number that must not be rounded. The scale is a parameter of it."""
+"""Kafka Connect's name for a number that must not be rounded. The scale is its parameter."""
 
 
 def columns_of_schema(text: str, references: Mapping[str, str]) -> StructType:

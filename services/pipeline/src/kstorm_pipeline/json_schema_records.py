@@ -107,7 +107,7 @@ class _JsonDecoder(Decoder):
             check_names("the schema has", self._columns, _REMEDY, signs=NOT_IN_DELTA)
 
     def learn(self, spark: SparkSession, schema: Schema) -> None:
-        """Nothing to learn. The id becomes known."""
+        """Do nothing. The caller stores the ID as known."""
 
     def decode(self, rows: DataFrame, writers: Mapping[int, None]) -> DataFrame:
         columns = (

@@ -1,9 +1,9 @@
 """Names the occurrence of a record: two records of the same occurrence have the same name.
 
 The name is the lineage in the record's headers, if complete (`KafkaBolt.with_lineage`), or else the
-pipeline's `identity`. Without either, the record's own coordinates identify it, and no other record
-is the same. A lineage and an `id` of the same form are the same name, so a topology can start to
-write headers at any time.
+pipeline's `identity`. A record without lineage and `identity` is identified by its own coordinates,
+so it is always an occurrence of its own. A lineage and an `id` of the same form are the same name,
+so a topology can start to write headers at any time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def name_occurrences(rows: DataFrame, identity: tuple[str, ...]) -> DataFrame:
 def readable_timestamp() -> Column:
     """Return the Kafka timestamp. Null if the record has none, or one after the year 9999.
 
-    Kafka writes -1 for none. Python cannot read times after the year 9999.
+    Kafka writes -1 for a missing timestamp. Python cannot read times after the year 9999.
     """
     at = sf.col("record.timestamp")
     return sf.when(sf.unix_millis(at).between(0, LAST_MILLISECOND), at)
@@ -124,7 +124,7 @@ def _has_lineage(headers: str) -> Column:
 def _declared(identity: tuple[str, ...]) -> Column:
     """Return the text of a single column, or a JSON list of several.
 
-    A list keeps the parts apart: no part can be mistaken for a piece of another.
+    A list keeps the parts apart: the end of each part is always clear.
     """
     if len(identity) == 1:
         return sf.col(quoted(identity)[0]).cast("string")

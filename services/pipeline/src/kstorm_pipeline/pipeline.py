@@ -53,7 +53,9 @@ class BatchReader(Protocol):
     """A reader that examines a batch each time before it is read."""
 
     choice: str
-    """The reader's choice for this run, which the next run may make differently. Empty: none."""
+    """The reader's choice for this run, such as a schema id. The next run may choose differently.
+    Empty if the reader has no choice.
+    """
 
     def prepare(self, rows: DataFrame) -> Reader:
         """Return the reader of these bronze rows. The same rows must always be read in one way."""

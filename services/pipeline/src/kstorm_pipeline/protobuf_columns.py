@@ -1,8 +1,8 @@
 """Columns of Protobuf messages: their SQL types, and the conversion of messages to rows.
 
 They match the defaults of Spark's `from_protobuf`, except that no value is truncated: unsigned
-32-bit integers become BIGINT, unsigned 64-bit integers DECIMAL(20,0). A missing field is null. So
-is a zero in a field without presence (proto3 without `optional`).
+32-bit integers become BIGINT, unsigned 64-bit integers DECIMAL(20,0). A missing field is null, and
+so is a zero in a field without presence (proto3 without `optional`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Convert: TypeAlias = Callable[[Any], Any]
 MOST_COLUMNS = 5_000
 """The most columns of a message, including nested ones.
 
-A few types that contain each other twice make millions.
+A few types that each contain the next one twice result in millions of columns.
 """
 _MOST_LEVELS = 100
 """The deepest nesting of messages that the decoder accepts."""

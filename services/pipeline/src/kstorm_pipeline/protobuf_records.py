@@ -101,8 +101,8 @@ def protobuf_records(
     first in the schema. `registry` is `http://host:port` and defaults to the setting
     `--schema-registry`. It must support `format=serialized`.
 
-    Records of another message are quarantined. So are records whose schema has another type for a
-    field, unless all values of that type fit.
+    Records of another message are quarantined, and so are records whose schema has another type for
+    a field, unless all values of that type fit.
 
     A zero in a field without presence (proto3 without `optional`) is null, or with
     `emit_defaults=True` zero. A time with nanoseconds does not fit; `cut_times=True` cuts it to

@@ -22,7 +22,9 @@ _WIDER: Mapping[int, tuple[int, ...]] = {
     Kind.TYPE_STRING: (Kind.TYPE_BYTES,),
     Kind.TYPE_BYTES: (Kind.TYPE_STRING,),
 }
-"""Other types that values of a type can be read as. Bytes that are not UTF-8 fail on reading."""
+"""For each type, the other types as which its values can be read. Bytes that are not UTF-8 fail on
+reading.
+"""
 
 
 def difference(writer: Any, reader: Any) -> str | None:

@@ -64,7 +64,7 @@ class _Log:
         logger.info("%s: reading", query.name)
 
     def look(self) -> None:
-        """Log the batches since the last call, or that one has been in progress for a while."""
+        """Log the batches since the last call, or that the current batch takes long."""
         now = time.monotonic()
         for progress in self._query.recentProgress:
             # An idle query reports progress every ten seconds with the number of its next batch.

@@ -18,7 +18,7 @@ Two rules make a second run harmless, after a crash between any two commits:
 - **A batch's contribution is a property of the log, not of the moment.** For each occurrence, the
   row that belongs in silver is the record that silver has or will have (`lookups`). So the second
   run finds its own rows in silver and still computes the same for gold. The result of a pipeline's
-  functions depends only on the rows they are given, so it is the same too.
+  functions depends only on their rows, so the second run computes the same result.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Refined:
     seconds: dict[str, float] = field(default_factory=dict)
     """Duration of the step by table."""
     replays: int = 0
-    """Rows that silver has under another record."""
+    """Replays: rows whose occurrence silver has from another record."""
     size: int = 0
     """Rows of the batch."""
     reason: str = ""

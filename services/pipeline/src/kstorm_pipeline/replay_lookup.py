@@ -11,8 +11,8 @@ and Delta knows the minimum and maximum offset of each file. So the batch's offs
 file if its messages are new, and only files of the same period if it has a replay.
 
 Names in another form contain no offset, so a batch with such a name reads all rows that have one. A
-record without a name has no replays and needs no look-up. Neither does a batch whose messages are
-all newer than those in silver (`marks`).
+record without a name has no replays and needs no look-up. A batch whose messages are all newer than
+those in silver (`marks`) needs none either.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def any_of(conditions: Iterable[Column]) -> Column:
 
 
 def _held(batch: Batch, named: DataFrame) -> DataFrame:
-    """Return the batch's names that silver has, with their positions, and few other names."""
+    """Return the batch's names that silver has, with their positions, and a few other names."""
     silver = batch.tables.read(batch.spark, "silver")
     held = silver.where(_may_hold(batch)).select("occurrence", sf.struct(*_PLACE).alias("__held"))
     held = _of_names(held, named, batch.facts.named)
@@ -95,10 +95,11 @@ def _held(batch: Batch, named: DataFrame) -> DataFrame:
 
 
 def _of_names(held: DataFrame, named: DataFrame, size: int) -> DataFrame:
-    """Return the rows with names of the batch, and few others.
+    """Return the rows with names of the batch, and a few others.
 
     `held` can be much of silver if a message arrives again after a long time. So the names are
-    broadcast as hashes. Otherwise all these rows would have to be sorted, only to find nothing.
+    broadcast as hashes. Otherwise Spark would have to sort all these rows, mostly without finding a
+    replay.
     """
     names = named.select(sf.xxhash64("occurrence").alias("__hash"))
     hashed = held.withColumn("__hash", sf.xxhash64("occurrence"))

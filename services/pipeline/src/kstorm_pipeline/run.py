@@ -55,7 +55,9 @@ logger = logging.getLogger(__name__)
 _CONNECT_SECONDS = 5.0
 """Timeout of a connection to one bootstrap server."""
 _PATIENCE = {"fetchOffset.numRetries": "3", "kafkaConsumer.pollTimeoutMs": "45000"}
-"""Tolerance for a Kafka outage: three requests may time out, and a poll takes as long."""
+"""Tolerance for a Kafka outage: three requests may time out, and a poll may take as long as the
+three.
+"""
 _BYTES_PER_BATCH = "64m"
 """The most bytes of bronze, in compressed files, that a batch of `refine` reads."""
 

@@ -35,8 +35,8 @@ _LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{name}.maxLength={_LARGEST}"
     for name in ("bytes", "string", "collectionItems")
 )
-"""Avro allocates the size that a record announces before it checks for the bytes. A broken record
-could take the whole heap.
+"""Avro allocates the size that a record announces before it checks for the bytes. So a broken
+record could use the whole heap.
 """
 _COMPILE_ALL = "-XX:-DontCompileHugeMethods"
 """A reader often becomes one method of over 8,000 bytes, which Java would only interpret."""

@@ -33,9 +33,11 @@ class IntegerSpan:
 
 
 def join_spans(spans: Iterable[IntegerSpan], most_gaps: int = _MOST_GAPS) -> list[IntegerSpan]:
-    """Cover the spans by fewer, in order: only the widest `most_gaps` gaps within owners stay open.
+    """Merge the spans into fewer ones, in order. Only the widest `most_gaps` gaps within owners
+    remain.
 
-    So new numbers and one old number remain two spans, and the numbers in between are not searched.
+    So many new numbers and a single old number remain two spans, and the numbers in between are not
+    searched.
     """
     ordered = sorted(spans)
     gaps = {

@@ -1,7 +1,7 @@
 """Shows running topologies in a browser: `python -m kstorm_ui`, `kstorm-ui`, `./run ui`.
 
-With `--runs DIR` it shows those of this machine, otherwise those of a Kubernetes namespace. Without
-options it shows those of `.kstorm/runs`, if a topology runs there.
+With `--runs DIR` it shows the topologies of this machine, otherwise those of a Kubernetes
+namespace. Without options, it shows those in `.kstorm/runs` if a topology runs there.
 """
 
 import argparse

@@ -23,7 +23,7 @@ class RequestedAction(NamedTuple):
     """An action to run."""
 
     what: str
-    """Its object, if that is not the whole topology."""
+    """The object of the action, if it is not the whole topology."""
     act: Act
     meant: SelectedLetters | None = None
     """The selected dead letters, if the action applies to dead letters."""
@@ -89,8 +89,9 @@ def _run_by_pod(
 
 
 def runs_by_pod(site: Site, verb: str) -> bool:
-    """Return True if an action works without known Kafka servers: on Kubernetes, on a whole
-    topology."""
+    """Return True if a pod can run the action, so that this process does not need Kafka's address:
+    for a whole topology on Kubernetes.
+    """
     return site.cluster is not None and verb in _BY_POD
 
 

@@ -1,6 +1,6 @@
 """Background actions started from the web UI, with their operator, progress and result.
 
-They are in memory: the last ones of each topology, until the web UI exits. The topology's events
+The last actions of each topology are kept in memory until the web UI exits. The topology's events
 record them permanently.
 """
 
@@ -38,7 +38,7 @@ class BackgroundAction:
         self.begun = time.time()
         self.state = UNDER_WAY
         self.said = ""
-        """Pending condition while it waits, and later its result."""
+        """What the action waits for, and later its result."""
         self.over = threading.Event()
         """Set once it is done or has failed."""
         self._closing, self._ended = closing, ended
@@ -58,7 +58,7 @@ class BackgroundAction:
         return self._closing.is_set()
 
     def end(self, state: str, said: str) -> None:
-        """Mark it as over. `said` may still change afterwards."""
+        """Mark the action as finished. `said` may still change after that."""
         if not self.over.is_set():
             self.state = state
         self.said = said
@@ -87,7 +87,7 @@ class BackgroundActions:
         return self._kept.get(topology, ())
 
     def start(self, topology: str, verb: str, what: str, who: str, act: Act) -> BackgroundAction:
-        """Start an action. Raises `ControlError` if one of its kind is running."""
+        """Start an action. Raises `ControlError` if an action of the same kind is running."""
         kept = self._kept.setdefault(topology, [])
         for other in kept:
             if other.verb == verb and not other.over.is_set():
@@ -108,7 +108,7 @@ class BackgroundActions:
         return deed
 
     def close(self) -> None:
-        """Make waiting actions give up, and let them record that in their events."""
+        """Make waiting actions give up, so that they record this in their events."""
         self._closing.set()
         deadline = time.monotonic() + _END_SECS
         for thread in self._threads:

@@ -1,5 +1,4 @@
-"""Polls the source on behalf of all viewers, every two seconds, whether there are none or a
-hundred."""
+"""Polls the source on behalf of all viewers, every two seconds, regardless of their number."""
 
 import asyncio
 import logging
@@ -31,7 +30,9 @@ class Collector:
         self.source = source
         self.problem = ""
         self.memories: dict[str, TopologyMemory] = {}
-        """Memory by topology. One that is gone is kept for an hour, marked as such."""
+        """Memory by topology. A topology that is not found any more is kept for an hour, marked as
+        such.
+        """
         self._lag_of, self._every = lag_of, every
         self._seen: dict[str, float] = {}
         self._number = 0

@@ -1,8 +1,7 @@
 """Counters of processes, summed over their restarts.
 
-Invariant: counts are never lost. A process that dies restarts at zero. The last counts of each run
-are kept, so sums never decrease. They miss at most what happened between the last poll and the
-death.
+A process that dies restarts at zero. The last counts of each run are kept, so that sums never
+decrease. They miss at most the counts between the last poll and the death.
 """
 
 from collections import Counter
@@ -55,7 +54,9 @@ class CounterSums:
         return self._combine(other, -1)
 
     def ended(self) -> Self:
-        """Return the counts after the process has died: its pending tuples may have moved."""
+        """Return the counts after the process has died, without pending tuples, which may have
+        moved.
+        """
         return replace(self, figures=replace(self.figures, pending=0))
 
     def _combine(self, other: Self, sign: int) -> Self:
@@ -76,7 +77,7 @@ def _added(one: Mapping[K, N], other: Mapping[K, N], sign: int) -> dict[K, N]:
 
 
 class ProcessCounters:
-    """One process over all its restarts."""
+    """The counters of one process over all its restarts."""
 
     def __init__(self) -> None:
         self.status: Mapping[str, Any] = {}

@@ -14,11 +14,11 @@ def edges_of(
     components: Sequence[ComponentState],
     causes: Sequence[Bottleneck],
 ) -> Sequence[EdgeState]:
-    """Return one edge per pair of components, whatever streams connect them.
+    """Return one edge per pair of connected components, regardless of the number of streams.
 
-    `rates`: counted tuples per second and edge, by source, for sources that count them. `causes`:
-    the topology's bottlenecks. An edge is held back by the bottleneck of its target, or by a Kafka
-    outage.
+    `rates` contains the counted tuples per second of each edge, by source, for sources that count
+    them. `causes` are the topology's bottlenecks. An edge is held back by a bottleneck at its
+    target, or by a Kafka outage.
     """
     held = {
         cause.component: cause.said

@@ -46,6 +46,16 @@ def moment(seconds: float) -> str:
     )
 
 
+def event_time(ms: int | None) -> str:
+    """Format a watermark: `2026-11-25 09:41:07`. The tuples may have any time."""
+    if ms is None:
+        return NOTHING
+    try:
+        return moment(ms / 1000)
+    except (OverflowError, ValueError, OSError):
+        return f"{ms:,} ms"
+
+
 def share(value: float | None) -> str:
     """Format a share: `93 %`."""
     return NOTHING if value is None else f"{value * 100:.0f} %"

@@ -61,8 +61,9 @@ class History:
                 yield at, points[component]
 
     def before(self, at: float) -> tuple[float, Mapping[str, StatusCounters]] | None:
-        """Return the newest totals at least as old as `at`, otherwise the oldest, or None if there
-        are none."""
+        """Return the newest totals that are at least as old as `at`, otherwise the oldest ones, or
+        None.
+        """
         chosen = None
         for moment, packed in self._minutes:
             if chosen is not None and moment > at:

@@ -14,8 +14,9 @@ from kstorm_ui.sources.letters import letters_of
 
 
 class SelectedLetters(msgspec.Struct, frozen=True):
-    """One dead letter by its number, or all that match a filter and existed when the form was
-    shown."""
+    """One dead letter by its number, or all dead letters that match a filter and existed when the
+    form was shown.
+    """
 
     number: int | None = None
     wanted: LetterFilter = LetterFilter()
@@ -32,7 +33,7 @@ class SelectedLetters(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """Fields for a link to the form, or hidden in the form. Parsed by `meant_by`."""
+        """Fields for a link to the form, or for hidden inputs. `selected_by` parses them."""
         found = {} if self.number is None else {"number": str(self.number)}
         found |= {name: text for name, text in msgspec.structs.asdict(self.wanted).items() if text}
         return found if self.until is None else found | {"until": str(self.until)}

@@ -1,5 +1,6 @@
 """Implements the actions. Each does the same as the CLI command of that name and records one event,
-also on failure."""
+even if it fails.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -243,9 +244,9 @@ def _follow(
     begin: int | None,
     ordered: str,
 ) -> str:
-    """Follow the spouts' events from offset `begin` on, and return what became of the replays.
+    """Follow the spouts' events from offset `begin` on, and return the outcomes of the replays.
 
-    The action itself is already over, so that others may begin.
+    The action itself is already finished, so that others may start.
     """
     deed.end("done", ordered)
     if begin is None or not _following.acquire(blocking=False):

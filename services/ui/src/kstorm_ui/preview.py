@@ -94,7 +94,7 @@ def _edited(settings: Settings, topology: str, outline: Outline, meant: Selected
 def _of(
     meant: SelectedLetters, letters: Sequence[NumberedLetter], others: Mapping[str, int]
 ) -> Preview:
-    """Limit the selection to dead letters that exist now."""
+    """Preview a selection, limited to dead letters that exist now."""
     return Preview(
         meant=meant.upto(max(one.number for one in letters)), letters=letters, others=others
     )
@@ -103,7 +103,7 @@ def _of(
 def form_text(value: bytes | None) -> str | None:
     """Return the text of a value if a form would submit the same bytes.
 
-    A form changes line ends, and text with terminal control characters is displayed escaped.
+    A form changes line ends, and displays text with control characters escaped.
     """
     try:
         text = (value or b"").decode()

@@ -35,8 +35,9 @@ class QueryCache:
     """Answers by query name, each kept for five seconds. A running query is awaited, not rerun."""
 
     def __init__(self, at_once: int) -> None:
-        """`at_once`: number of concurrent queries. They have their own threads, so that polling the
-        topologies never waits for them."""
+        """`at_once`: number of concurrent queries. Queries have their own threads, so that the
+        polling of topologies never waits for them.
+        """
         self._asked: dict[object, tuple[float, asyncio.Future[Any]]] = {}
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="asking")
         self._true_since = -inf

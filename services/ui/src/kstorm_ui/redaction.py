@@ -1,7 +1,7 @@
 """Decides what the pages show of dead letters and events.
 
-Invariant: they show nothing of a message's key, value and headers. They show an error's type and
-location only, because its text may quote the message.
+The pages never show a message's key, value or headers. For an error they show only its type and
+location, because its text may quote the message.
 """
 
 import re
@@ -96,7 +96,7 @@ class ShownLetter(msgspec.Struct, frozen=True):
     kind: str
     component: str
     message: str
-    """Coordinates of the message: `sentences/3/10482`, or as much of that as is known."""
+    """Coordinates of the message: `sentences/3/10482`, or the part that is known."""
     href: str
     """The message's page, or "" if it has none."""
     trees: Sequence[tuple[str, str]]

@@ -1,7 +1,7 @@
 """Page contents, built by one function for both HTML and JSON, so that the two cannot differ.
 
-Invariant: everything in them may be shown. A message's key, value and headers are not included,
-unless values are shown.
+Everything in them may be shown. They do not include a message's key, value and headers, unless
+values are shown.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,9 @@ class PageResult(msgspec.Struct, frozen=True):
     data: msgspec.Struct
     """The JSON. Its fields are also the template's values."""
     problem: QueryProblem = QueryProblem()
-    """Reason why there is no data. Then `data` is empty, and the JSON contains this instead."""
+    """Reason why there is no data. In this case `data` is empty, and the JSON contains the problem
+    instead.
+    """
     state: TopologyState | None = None
     """State of the page's topology."""
 

@@ -1,7 +1,7 @@
 """Access control of the web UI, and browser security headers.
 
 - Only the web UI's own files run as scripts.
-- No other site may embed the web UI or learn of its pages.
+- Other sites cannot embed the web UI, and do not learn the addresses of its pages.
 - Without a login, only this machine can see it, under this machine's own host names.
 """
 
@@ -77,8 +77,8 @@ class Guard:
                     else PlainTextResponse("log in, or send Authorization: Bearer TOKEN\n", 401)
                 )
         elif not is_loopback(_host(headers)):
-            # Otherwise any website could read this one, by a host name of its own that resolves to
-            # this machine.
+            # Otherwise any website could read this one, by its own host name that resolves to this
+            # machine.
             return PlainTextResponse(
                 "without a login, the web UI is available only as localhost or 127.0.0.1\n", 421
             )

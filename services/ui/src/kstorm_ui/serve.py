@@ -92,7 +92,7 @@ def _listen(settings: UiSettings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
-        # connections made before the server is up wait, because the URL is printed now
+        # the URL is printed now, so connections must be able to wait until the server is up
         listener.listen()
     except OSError as error:
         listener.close()
@@ -129,9 +129,9 @@ class LagOfAll:
             and "num_tasks" in process.status
             and process.status.get("kind") != "spout"
         }
-        if not told:  # the processes wait for Kafka themselves
+        if not told:  # the processes are waiting for Kafka themselves
             return {}
-        # Records that wait for a component without processes count too.
+        # This includes records that wait for a component without processes.
         tasks = self._tasks[report.name] = {
             **self._tasks.get(report.name, {}),
             **told,

@@ -25,7 +25,7 @@ class UiSettings:
     port: int = DEFAULT_PORT
     """Port to listen on. 0: any free one."""
     runs: Path | None = None
-    """Folder of one local run, or of several. None: use Kubernetes."""
+    """Folder of one local run, or of several. None: show topologies on Kubernetes."""
     namespace: str | None = None
     """Kubernetes namespace. None: the pod's own, or the context's."""
     context: str | None = None
@@ -33,9 +33,9 @@ class UiSettings:
     token_file: Path | None = None
     """File with a token of 16 characters or more, which viewers must give. None: no token."""
     user_header: str = ""
-    """Header with the user's name that a proxy in front sets. Empty: none.
+    """Header in which a proxy passes the user's name. Empty: no proxy.
 
-    The proxy must remove it from incoming requests. A request without it is refused.
+    The proxy must remove the header from incoming requests. A request without it is refused.
     """
     show_values: bool = False
     """Show tuple values on the pages of messages, and error texts, which may quote values.
@@ -47,8 +47,9 @@ class UiSettings:
     """Allowed actions, out of `ACTIONS`. Comma-separated in the environment. Empty: read-only.
     `edit` needs `show_values`."""
     logs: bool | None = None
-    """Show the logs of processes, which may quote messages. None: only logs of this machine, if it
-    alone can reach the web UI."""
+    """Show the logs of processes, which may quote messages. None: only logs of this machine, if
+    only this machine can connect to the web UI.
+    """
 
     @property
     def shows_logs(self) -> bool:

@@ -59,7 +59,7 @@ class Site:
             collector.source.cluster if isinstance(collector.source, KubernetesSource) else None
         )
         self.actions = actions if self.cluster is not None else actions - {"scale"}
-        """Allowed actions that are also possible here."""
+        """The allowed actions that are possible in this environment."""
         self.deeds = BackgroundActions(self._changed)
         self.asked = QueryCache(4)
         # Each query uses a core for seconds, and up to 64 MB of prefetched records.

@@ -1,7 +1,7 @@
 """Server-sent events: an HTML fragment that htmx swaps in, and a sample for charts and graphs.
 
-Each page has one connection for both. A comment every 15 s keeps proxies from closing an idle one.
-The collector determines how often events are sent, not the viewer.
+Each page has one connection for both. A comment every 15 s prevents proxies from closing an idle
+connection. The collector, and not the viewer, determines how often events are sent.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ async def _events(collector: Collector, piece: Piece) -> AsyncIterator[bytes]:
 
 
 def growing(collector: Collector, look: Growth, most_secs: float) -> StreamingResponse:
-    """Poll at the collector's pace until nothing more will change, or for `most_secs`.
+    """Poll at the collector's interval until the fragment is final, or for `most_secs`.
 
     The final event `over` notifies the viewer of the end.
     """

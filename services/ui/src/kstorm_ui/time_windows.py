@@ -1,5 +1,6 @@
-"""The time windows of Storm's UI: ten minutes, three hours, a day, all time. Also how much history
-each one covers."""
+"""The time windows of Storm's UI: ten minutes, three hours, a day, all time. Also computes how much
+history each window covers.
+"""
 
 from collections.abc import Mapping
 from typing import Final

@@ -96,7 +96,7 @@ class TopologyMemory:
         return self.state
 
     def lost(self) -> None:
-        """Mark the topology as not found by a poll."""
+        """Record that a poll did not find the topology."""
         self.state = msgspec.structs.replace(self.state, answered=False)
 
     def _forget(self, now: float) -> None:
@@ -113,7 +113,7 @@ class TopologyMemory:
         return sum(mine, self._gone.get(component, CounterSums()))
 
     def _remember(self, now: float, totals: Totals) -> tuple[float, Totals]:
-        """Store the totals. Return those of some seconds ago, for comparison."""
+        """Store the totals, and return those of some seconds ago for comparison."""
         self._recent.append((now, totals))
         while len(self._recent) > 2 and self._recent[1][0] <= now - WINDOW_SECS:
             self._recent.popleft()
@@ -290,22 +290,30 @@ def _tasks(looked: _Look, component: str) -> Sequence[TaskState]:
     found = []
     for name, page in pages:
         for task in page.get("tasks", ()):
-            counts = {
+            counts: dict[str, Any] = {
                 key: told.get(task, {}).get(key)
-                for key in ("executed", "emitted", "failed", "pending")
+                for key in ("executed", "emitted", "failed", "pending", "watermark")
             }
+            counts["waits_for"] = told.get(task, {}).get("waits_for", "")
             found.append(TaskState(task=task, process=name, lag=lags.get(task), **counts))
     return sorted(found, key=lambda each: each.task)
 
 
-def _told_of_tasks(pages: Sequence[Mapping[str, Any]]) -> Mapping[int, Mapping[str, int]]:
-    """Return each task's counts by its number in the component.
+def _told_of_tasks(pages: Sequence[Mapping[str, Any]]) -> Mapping[int, Mapping[str, Any]]:
+    """Return each task's counts and watermark by its number in the component.
 
     `by_task` in `/status` has topology-wide ids in the same order. A process that still recovers a
-    task has fewer entries there. So the first id is taken from a process that has all of its tasks.
+    task has fewer entries there. So the first ID is taken from a process that has recovered all of
+    its tasks.
     """
     of_pages = [
-        ({int(id): told for id, told in (page.get("by_task") or {}).items()}, page.get("tasks", ()))
+        (
+            {
+                int(id): {**told, **(page.get("watermarks") or {}).get(id, {})}
+                for id, told in (page.get("by_task") or {}).items()
+            },
+            page.get("tasks", ()),
+        )
         for page in pages
     ]
     first = next(

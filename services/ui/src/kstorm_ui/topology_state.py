@@ -20,6 +20,10 @@ class TaskState(msgspec.Struct, frozen=True):
     emitted: int | None
     failed: int | None
     pending: int | None
+    watermark: int | None = None
+    """Unix time in milliseconds. None if the task has none."""
+    waits_for: str = ""
+    """The input that holds the watermark back: a partition or a task. Empty if there is none."""
 
 
 class ProcessState(msgspec.Struct, frozen=True):
@@ -33,7 +37,7 @@ class ProcessState(msgspec.Struct, frozen=True):
     """Remarks that are not problems."""
     tasks: Sequence[int]
     starts: int
-    """Number of starts seen: 1 if it never died."""
+    """Number of observed starts, which is 1 if the process never died."""
     up: float | None
     """Seconds since its run began, by its own clock. None if it does not respond."""
     emitted: int
@@ -42,14 +46,14 @@ class ProcessState(msgspec.Struct, frozen=True):
     failed: int
     pending: int
     rate: float
-    """Tuples executed per second. For a spout, emitted."""
+    """Tuples executed per second. For a spout, tuples emitted."""
     p50: float | None
     p99: float | None
     errors: int
     last_error: str
     last_error_age: float | None
     busy: float | None
-    """Share of time in which it worked, 0 to 1. None if it does not report it."""
+    """Share of time in which it was busy, from 0 to 1. None if it does not report this."""
 
 
 class ComponentState(msgspec.Struct, frozen=True):
@@ -71,14 +75,14 @@ class ComponentState(msgspec.Struct, frozen=True):
     p50: float | None
     p99: float | None
     emit_rate: float
-    """Per second, over the last seconds, like all rates."""
+    """Tuples per second, over the last seconds, like all rates."""
     execute_rate: float
     ack_rate: float
     fail_rate: float
     lag: int | None
-    """Records behind. For a KafkaSpout, messages."""
+    """Lag in records. For a KafkaSpout, in messages."""
     behind: float | None
-    """Seconds to work off `lag` at the current rate. None if not known."""
+    """Seconds needed to process `lag` at the current rate. None if not known."""
     busy: float | None
     waits: Mapping[str, float]
     """Share of time spent waiting, by cause."""
@@ -101,7 +105,7 @@ class EdgeState(msgspec.Struct, frozen=True):
     counted: bool
     """True if the rate was counted on this edge. Otherwise it is the source's total emit rate."""
     held: str
-    """Bottleneck of its target, which holds the edge back too. Empty if there is none."""
+    """Bottleneck at its target, which slows the edge too. Empty if there is none."""
 
 
 class TopologyState(msgspec.Struct, frozen=True):

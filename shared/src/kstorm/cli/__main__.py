@@ -36,7 +36,7 @@ _OPERATIONS: Final = logging.getLogger("kstorm.operations")
 
 
 class _Messages(logging.Handler):
-    """Prints the messages of operations on the present stderr."""
+    """Prints messages of `kstorm.operations` on `sys.stderr`, as it is at that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(f"kstorm: {record.getMessage()}", file=sys.stderr, flush=True)
@@ -88,8 +88,8 @@ def _group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command, by default with the process's arguments."""
-    # Each error is printed once, by the command. Drop what clients log about it.
+    """Run the command with `arguments`, by default the process's own."""
+    # The command prints each error once. Discard the log messages of clients about it.
     logging.getLogger().addHandler(logging.NullHandler())
     _OPERATIONS.addHandler(_MESSAGES)
     _OPERATIONS.setLevel(logging.INFO)

@@ -83,7 +83,7 @@ def forget(name: Name, zookeeper: ZooKeeper = None) -> None:
 
 @contextmanager
 def known(name: str, zookeeper: str | None) -> Iterator[Topologies]:
-    """Connect to ZooKeeper. Raises `ConfigError` if it does not know the topology."""
+    """Connect to ZooKeeper. Raises `ConfigError` if it does not contain the topology."""
     with open_zookeeper(zookeeper) as topologies:
         topologies.check(name)
         yield topologies
@@ -91,7 +91,7 @@ def known(name: str, zookeeper: str | None) -> Iterator[Topologies]:
 
 @contextmanager
 def open_zookeeper(connect: str | None) -> Iterator[Topologies]:
-    """Connect to ZooKeeper, by default the environment's, with the environment's credentials."""
+    """Connect to ZooKeeper, by default the one in the environment, with the credentials from there."""
     settings = with_or_without_topology(
         os.environ | ({} if connect is None else {"KSTORM_ZOOKEEPER": connect})
     )

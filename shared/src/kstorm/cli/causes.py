@@ -1,6 +1,7 @@
 """`kstorm causes NAME`: rank a topology's bottlenecks, on this machine or on Kubernetes.
 
-`kstorm lag` is the half of it that a pod runs, because in many clusters only a pod can reach Kafka.
+On Kubernetes a pod runs one part of it, `kstorm lag`, because in many clusters only a pod can reach
+Kafka.
 
 kstorm causes wordcount
 kstorm causes wordcount --namespace streams
@@ -72,7 +73,7 @@ def causes(
         for line in cause.evidence:
             print(printable(f"    {line}"))
     if not found:
-        print(f"nothing slows {name} down: all its processes run, none is busy, and none waits")
+        print(f"nothing slows {name} down: all of its processes run, and none is busy or waiting")
 
 
 def _watched(
@@ -85,7 +86,7 @@ def _watched(
     far = namespace is not None or context is not None
     if from_runs is not None and (far or bootstrap is not None):
         raise ConfigError(
-            "--runs is for a topology on this machine, whose run has the address of its Kafka; "
+            "--runs is for a topology on this machine, whose run names the address of its Kafka; "
             "--bootstrap, --namespace and --context are for one on Kubernetes: give one or the "
             "other"
         )
@@ -117,7 +118,9 @@ def lag(
         ),
     ] = 5.0,
 ) -> None:
-    """Print the lag twice as JSON: by component the time and the records per partition."""
+    """Measure the lag twice and print it as JSON: for each component the time and the records by
+    partition.
+    """
     print(encode(backlogs_of(options.settings, options.name, components)), flush=True)
     time.sleep(window)
     print(encode(backlogs_of(options.settings, options.name, components)), flush=True)

@@ -77,7 +77,7 @@ def _records(
                 unread.discard(record.partition())
             else:
                 raise BrokerError(f"Kafka at {settings.bootstrap_servers!r}: {error.str()}")
-        # Show everything received so far before waiting for more.
+        # Print all received records before waiting for more.
         sys.stdout.flush()
 
 

@@ -2,7 +2,7 @@
 
 The editor runs on the operator's machine. The scheme that checks the value runs where the
 topology's code is: here or in a pod. A pod gets the value on standard input, because every user of
-its node may read command lines.
+the pod's node may read its command lines.
 """
 
 import base64
@@ -62,10 +62,14 @@ def edit(
         bool, typer.Option("--force", help="Also replay a message that was replayed three times.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show the tuples of the new value.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Only print the tuples that the scheme makes from the new value."
+        ),
     ] = False,
 ) -> None:
-    """Replay a letter's message through its spout with another value, at its own coordinates.
+    """Replay a letter's message through its spout with another value, at the message's own
+    coordinates.
 
     With exactly-once processing, the spout emits no message again, so a copy with the new value
     goes to the source topic. The scheme must be able to read the value.
@@ -150,7 +154,7 @@ def _run_remotely(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Run the command in a pod, but the editor and the confirmation here.
+    """Run the command in a pod, but run the editor and ask for confirmation here.
 
     Exits with the command's code.
     """

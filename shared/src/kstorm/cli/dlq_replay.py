@@ -75,7 +75,7 @@ def discard(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the letters.")] = False,
 ) -> None:
-    """Discard letters. They are not listed anymore, and Kafka deletes their contents."""
+    """Discard letters. Commands stop listing them, and Kafka deletes their contents."""
     if bool(numbers) == bool(group):
         raise ConfigError("which letters? Give their numbers, or --group")
     wanted = numbers or []
@@ -146,7 +146,7 @@ def replay(
     canary: Annotated[bool, typer.Option("--canary/--no-canary", help=_CANARY)] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the letters.")] = False,
 ) -> None:
-    """Replay the messages of dead letters through their spouts, at their own coordinates.
+    """Replay the messages of dead letters through their spouts, at the messages' own coordinates.
 
     A letter is discarded once its message has been processed.
     """

@@ -54,5 +54,5 @@ def record_event_here(
     what: Annotated[str, typer.Option()] = "",
     outcome: Annotated[str, typer.Option()] = "",
 ) -> None:
-    """Record an action as an event. Other commands run this in a pod as their last step."""
+    """Record an action as an event. The last step of other commands runs this in a pod."""
     record_event(name, verb, what, outcome=outcome)

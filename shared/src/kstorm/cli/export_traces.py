@@ -49,7 +49,7 @@ def export_traces(
         typer.Option(
             "--follow",
             "-f",
-            help="Continue until Ctrl-C. Start where the last --follow stopped, or else now.",
+            help="Continue until Ctrl-C. Start where the last --follow stopped, or now if there was none.",
         ),
     ] = False,
     since: Annotated[
@@ -94,7 +94,7 @@ def export_traces(
     max_lag: Annotated[
         str,
         typer.Option(
-            "--max-lag", metavar="AGE", help="With --follow: leave out trees that ended longer ago."
+            "--max-lag", metavar="AGE", help="With --follow: skip trees that ended longer ago."
         ),
     ] = "15m",
     headers_file: Annotated[

@@ -23,7 +23,9 @@ Bootstrap = Annotated[
 
 
 def settings_for(bootstrap: str | None) -> Settings:
-    """Return the environment's settings and credentials, with another Kafka if one is named."""
+    """Return the environment's settings and credentials, with the Kafka at `bootstrap` if it is
+    given.
+    """
     return with_or_without_topology(
         os.environ | ({} if bootstrap is None else {"KSTORM_BOOTSTRAP_SERVERS": bootstrap})
     )

@@ -1,12 +1,13 @@
 """`kstorm kill NAME`: drain a topology on Kubernetes, then stop all its pods.
 
-Storm's `kill` removes a topology. Here Helm has to remove what a release installed. So this scales
-every workload to 0, deletes nothing, and prints the remaining steps. It also removes the
-deactivation from ZooKeeper, so that the topology emits when it is started again.
+Storm's `kill` removes a topology. In kstorm, only Helm can remove the objects of a release. So this
+command scales every workload to 0, does not delete anything, and prints the remaining steps. It
+also removes the mark that the topology is deactivated from ZooKeeper, so that the topology emits
+when it is started again.
 
 A ZooKeeper named by the user may belong to another cluster. So the command refuses a topology that
-this ZooKeeper or Kubernetes does not know. By default an acker's pod provides the ZooKeeper. Before
-any change the command prints both places, and asks for confirmation at a terminal.
+is missing in this ZooKeeper or in Kubernetes. By default it uses the ZooKeeper of an acker's pod.
+Before any change, the command prints both targets and asks for confirmation at a terminal.
 """
 
 import sys
@@ -45,7 +46,9 @@ def kill(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Deactivate a topology, wait for tuples in flight, and scale it to 0. Nothing is deleted."""
+    """Deactivate a topology, wait for tuples in flight, and scale it to 0. The command deletes
+    nothing.
+    """
     cluster = open_cluster(namespace, context)
     workloads = find_topology(cluster, name)
     autoscaled = killing.autoscaled(cluster, workloads)

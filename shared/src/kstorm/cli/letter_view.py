@@ -22,7 +22,7 @@ _MOST_SHOWN: Final = 200
 
 
 _HIDDEN: Final = frozenset({"key", "value", "headers"})
-"""Fields of a letter that contain its message."""
+"""Fields of a letter that contain parts of its message."""
 
 
 def table_of(letters: Iterable[NumberedLetter]) -> Table:

@@ -1,6 +1,7 @@
-"""Options that select a spout, and where its offsets are.
+"""Options that select a spout and the place of its offsets.
 
-The environment variables are those of the services. A spout's pod has them, and needs no option.
+The environment variables are those of the services. They are set in a spout's pod, so that no
+option is needed there.
 """
 
 import os
@@ -30,7 +31,9 @@ class OffsetOptions:
             help="The spout's topology: its code or YAML file here, or its name on Kubernetes.",
         ),
     ] = None
-    """`package.module:attribute`, or a name on Kubernetes. Then a pod of the topology is used."""
+    """`package.module:attribute`, or a name on Kubernetes. With a name, the command runs in a pod
+    of the topology.
+    """
     component: Annotated[
         str | None,
         typer.Option(
@@ -57,7 +60,7 @@ class OffsetOptions:
             help="Kafka's address. Default: KSTORM_BOOTSTRAP_SERVERS.",
         ),
     ] = None
-    """Kafka's bootstrap servers. None means the environment's."""
+    """Kafka's bootstrap servers. None: those of the environment."""
     zookeeper: Annotated[
         str | None,
         typer.Option(
@@ -66,15 +69,15 @@ class OffsetOptions:
             help="ZooKeeper's address. Default: KSTORM_ZOOKEEPER.",
         ),
     ] = None
-    """ZooKeeper's connect string. None means the environment's."""
+    """ZooKeeper's connect string. None: that of the environment."""
     namespace: Namespace = None
-    """Namespace of a topology on Kubernetes. None means the context's."""
+    """Namespace of a topology on Kubernetes. None: that of the context."""
     context: Context = None
-    """Context of the kubeconfig. None means its current one."""
+    """Context of the kubeconfig. None: the current context."""
 
 
 def find_spout_offsets(options: OffsetOptions) -> SpoutOffsets:
-    """Resolve the options. Raises `KstormError` if they do not select a spout."""
+    """Find the spout that the options select. Raises `KstormError` if they do not select one."""
     given = {"BOOTSTRAP_SERVERS": options.bootstrap, "ZOOKEEPER": options.zookeeper}
     overrides = {f"KSTORM_{name}": value for name, value in given.items() if value is not None}
     settings = with_or_without_topology(os.environ | overrides)

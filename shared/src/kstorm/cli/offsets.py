@@ -5,8 +5,8 @@
     kstorm offsets show --topology hello                # on Kubernetes, in a pod
     kstorm offsets set --root /kstorm --id hello --topic lines 0=1200 3=980
 
-Offsets are changed only while no process reads the partitions, and either all or none are changed.
-For an exactly-once spout the position in Kafka is moved too.
+The commands change offsets only while no process reads the partitions, and change either all or
+none of them. For an exactly-once spout they also move the position in Kafka.
 """
 
 import sys
@@ -98,7 +98,8 @@ def reset(
 ) -> None:
     """Store an offset for every partition.
 
-    It is the start or end of the log, the first offset at or after a time, or the given one.
+    The offset is the start or the end of the log, the first one at or after a time, or a given
+    number.
     """
     target = parse_target(to)
     run_offsets_in_pod(
@@ -119,7 +120,9 @@ def _move(
     choose: Callable[[Mapping[Partition, PartitionLog]], Mapping[Partition, Target]],
     command: str,
 ) -> None:
-    """Move offsets. `choose` returns the targets by partition. `command` is recorded."""
+    """Move offsets to the targets that `choose` returns by partition. `command` is recorded in the
+    audit topic.
+    """
     with _nodes(reading) as nodes, open_log(reading) as log:
         logs = log.partitions()
         wanted = _offsets(log, logs, choose(logs))
@@ -157,7 +160,9 @@ def _move(
 
 
 def _group(reading: SpoutOffsets, nodes: Iterable[OffsetNode]) -> str:
-    """Return the group that has the positions. Empty if the spout is not exactly once."""
+    """Return the consumer group that stores the positions. Empty if the spout is not an
+    exactly-once spout.
+    """
     if reading.group is not None:
         return reading.group
     return next(
@@ -215,7 +220,7 @@ def _changes(
     logs: Mapping[Partition, PartitionLog],
     wanted: Mapping[Partition, int],
 ) -> dict[Partition, tuple[OffsetNode, StoredOffset]]:
-    """Return old and new values of the nodes.
+    """Return the old and new values of the nodes.
 
     The owner of a stored offset stays the same, because `ignore_zk_offsets` depends on it.
     """
@@ -230,7 +235,7 @@ def _changes(
 def _what_counts(
     group: str, nodes: Mapping[Partition, OffsetNode], positions: Mapping[Partition, int]
 ) -> Iterator[str]:
-    """Explain where an exactly-once spout continues if stored offset and position differ."""
+    """Explain where an exactly-once spout continues if the stored offset and the position differ."""
     if not group:
         return
     differ = [

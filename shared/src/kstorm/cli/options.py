@@ -1,6 +1,6 @@
 """Options shared by several commands, as fields of a dataclass.
 
-Typer needs every option in the signature of each command.
+Typer requires every option in the signature of each command, which this decorator generates.
 """
 
 import inspect
@@ -10,7 +10,9 @@ from typing import Any
 
 
 def with_options(kind: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator: add the dataclass' fields to a command's options, and pass it an instance."""
+    """Decorator: add the fields of the dataclass to a command's options, and pass the command an
+    instance.
+    """
     shared = inspect.signature(kind).parameters
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,8 +1,8 @@
-"""Choose where a command runs that needs ZooKeeper and Kafka: here, or in a pod of the topology.
+"""Choose where to run a command that needs ZooKeeper and Kafka: here, or in a pod of the topology.
 
 A command runs here if `--zookeeper` or KSTORM_ZOOKEEPER names a ZooKeeper, which the chart sets in
-every pod. Otherwise it runs in a pod if there is a kubeconfig. Confirmations are asked here, and no
-files are used in the pod.
+every pod. Otherwise it runs in a pod if there is a kubeconfig. The command asks for confirmation
+here, and does not use files in the pod.
 """
 
 import os
@@ -27,8 +27,8 @@ def run_offsets_in_pod(
 ) -> None:
     """Run `kstorm offsets VERB` in a pod and exit with its code.
 
-    Returns if the command is to run here. No spout runs while offsets are moved, so an acker's pod
-    may be used. Its environment does not name the spout, so the command has to.
+    Returns if the command is to run here. While offsets are moved no spout runs, so this may use an
+    acker's pod. The environment of an acker does not name the spout, so the command line must.
     """
     found = pod_of(options)
     if found is not None:
@@ -61,7 +61,9 @@ class ServerOptions(Protocol):
 def pod_of(
     options: ServerOptions, kinds: Sequence[str] = ("spout", "acker")
 ) -> tuple[PodCommand, Sequence[Workload]] | None:
-    """Return a pod for the command and the topology's workloads. None if it is to run here."""
+    """Return a pod for the command and the topology's workloads. None if the command is to run
+    here.
+    """
     chosen = options.namespace is not None or options.context is not None
     name = options.topology
     if not name or is_code(name):

@@ -1,4 +1,4 @@
-"""`kstorm prepare`: establish what a topology's pods need before they start.
+"""`kstorm prepare`: check and create what a topology's pods need before they start.
 
 The chart's Job runs it.
 """
@@ -52,9 +52,9 @@ def prepare(
 ) -> None:
     """Compare a chart's values with the code in KSTORM_TOPOLOGY, and create the topology's topics.
 
-    Refuses values that differ from the code and topics with another partition count, showing both
-    numbers. Refuses source and sink topics that are missing or not accessible. Refuses a topology
-    that another release (KSTORM_RELEASE) is running.
+    Refuses values that differ from the code, and topics with another partition count, and prints
+    both numbers. Refuses source and sink topics that are missing or not accessible. Refuses a
+    topology that another release (KSTORM_RELEASE) is running.
     """
     settings = from_environment()
     topology = settings.load_topology()
@@ -63,7 +63,7 @@ def prepare(
     if check_only:
         print(f"the values match {settings.topology}")
         return
-    # A user who creates topics with --ends may create other ones later.
+    # A user who creates topics with --ends may create the others later.
     tolerant = allow_missing_ends or bool(ends)
     _when_kafka_answers(topology, settings, wait, tolerant=tolerant)
     for topic in create_own_topics(topology, settings, ends) if ends else ():
@@ -73,9 +73,9 @@ def prepare(
 
 
 def compare(reference: str, said: DeploymentShape, code: DeploymentShape) -> None:
-    """Raise `ConfigError` with all differences and both sides of each.
+    """Raise `ConfigError` if there are differences, with both sides of each.
 
-    A file is named without its folder.
+    The error names a file without its folder.
     """
     if found := list(said.differences(code)):
         named = Path(reference).name if is_file(reference) else reference
@@ -96,7 +96,7 @@ def _when_kafka_answers(
             _check_alone(topology, settings)
             created = ensure_topics(topology, settings).created
             _check_transactions(topology, settings)
-        # A release that was just uninstalled is gone soon.
+        # A release that was just uninstalled ends soon.
         except (BrokerError, InUseError) as error:
             if time.monotonic() > deadline:
                 raise
@@ -123,7 +123,9 @@ def _tell_ends(topology: Topology, settings: Settings) -> None:
 
 
 def _check_transactions(topology: Topology, settings: Settings) -> None:
-    """Check transactions, unless the user of this process may not use the services' ids."""
+    """Check that Kafka supports transactions, unless this user may not use the services'
+    transactional IDs.
+    """
     try:
         check_transactions(topology, settings)
     except TransactionalIdError as error:

@@ -1,8 +1,7 @@
 """`kstorm probe`: test whether a topology works. `helm test` runs it.
 
-It inspects the topology, or sends a message and waits for its result. Only the author knows which
-message the topology can read and whether one more may be in its source. So nothing is sent by
-default.
+It inspects the topology, or sends a message and waits for its result. By default it sends nothing.
+Only the author knows which messages the topology can read, and whether an extra message does harm.
 """
 
 import time

@@ -24,7 +24,7 @@ class ReadProgress:
         self._next = time.monotonic() + _QUIET_SECS
 
     def tell(self, said: str) -> None:
-        """Show new progress. Without a terminal, at most one line per 5 s."""
+        """Show new progress. Without a terminal, print at most one line every 5 s."""
         if time.monotonic() < self._next:
             return
         if not self._console.is_terminal:

@@ -3,7 +3,8 @@
     kstorm scale wordcount split=4 count=2
     kstorm restart wordcount split
 
-Kafka's consumer groups move the tasks. The next `helm upgrade` restores Helm's numbers.
+Kafka's consumer groups move the tasks. The next `helm upgrade` sets the number of pods to the one
+in its values.
 """
 
 import re
@@ -34,7 +35,7 @@ def scale(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Change the number of pods of all the named components, or of none."""
+    """Change the number of pods of components. If one change is refused, none is made."""
     cluster = open_cluster(namespace, context)
     wanted = dict(map(_pair, pairs or []))
     found = chosen_workloads(find_topology(cluster, name), name, wanted)

@@ -39,7 +39,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per l
 
 @dataclass(frozen=True)
 class StateOptions:
-    """Options for the topology's place and the credentials."""
+    """Options for the place of the topology and the credentials."""
 
     runs: Annotated[
         Path | None,

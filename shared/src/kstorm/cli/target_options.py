@@ -1,4 +1,4 @@
-"""Options that select a topology on Kubernetes, and helpful errors for wrong names."""
+"""Options that select a topology on Kubernetes."""
 
 from typing import Annotated
 

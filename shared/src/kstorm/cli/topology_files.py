@@ -13,7 +13,7 @@ from kstorm.errors import ConfigError
 from kstorm.flux import Wiring
 
 _MOST_BYTES: Final = 900_000
-"""Limit on the sum of the files. Kubernetes accepts ConfigMaps up to 1 MiB."""
+"""Limit on the total size of the files. Kubernetes accepts ConfigMaps up to 1 MiB."""
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_-]+)*")
 
 
@@ -57,7 +57,7 @@ def key_of(path: Path, wiring: Wiring) -> str:
 def modules_of(wiring: Wiring) -> list[str]:
     """Return the top-level packages of the classes and functions in a topology's files.
 
-    kstorm's own and installed packages are left out.
+    kstorm itself and installed packages are left out.
     """
     named = [one.value.class_ for one in wiring.components.values()]
     named += [one.value.class_ for one in (*wiring.spouts.values(), *wiring.bolts.values())]

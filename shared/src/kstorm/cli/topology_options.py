@@ -1,7 +1,8 @@
-"""Choose where a command runs that needs Kafka but not ZooKeeper: here, or in a pod.
+"""Choose where to run a command that needs Kafka but not ZooKeeper: here, or in a pod.
 
-It runs here if `--bootstrap` or KSTORM_BOOTSTRAP_SERVERS names a Kafka, or if the topology is given
-as code. Otherwise it runs in a pod of the topology if there is a kubeconfig (`kstorm.operations.kubernetes.pod_command`).
+The command runs here if `--bootstrap` or KSTORM_BOOTSTRAP_SERVERS names a Kafka, or if the topology
+is given as code. Otherwise it runs in a pod of the topology if there is a kubeconfig
+(`kstorm.operations.kubernetes.pod_command`).
 """
 
 import os
@@ -106,11 +107,11 @@ def run_remotely(
     out: TextIO | None = None,
     kinds: Sequence[str] = ("spout", "acker"),
 ) -> int | None:
-    """Run `kstorm COMMAND` in a pod and return its exit code. None if it is to run here.
+    """Run `kstorm COMMAND` in a pod and return its exit code. None if the command is to run here.
 
-    `given` has the options by name. `content` is the standard input, which never ends. `out`
-    receives the output instead of standard output. `kinds` are the kinds of components whose pods
-    may be used.
+    `given` contains the options by name. `content` is written to the command's standard input,
+    which never ends. `out` receives the output instead of standard output. `kinds` limits the pods
+    to those of these kinds of components.
     """
     if not options.is_far:
         return None
@@ -138,7 +139,7 @@ def in_pod(
     arguments: Sequence[object] = (),
     kinds: Sequence[str] = ("spout", "acker"),
 ) -> None:
-    """Like `run_far`, but exit with the code. Returns if the command is to run here."""
+    """Like `run_remotely`, but exit with the code. Returns if the command is to run here."""
     code = run_remotely(options, command, given, arguments, kinds=kinds)
     if code is not None:
         raise typer.Exit(code)
@@ -153,9 +154,10 @@ def _words(given: Mapping[str, Option]) -> list[str]:
 
 
 def code_if_available(options: TopologyOptions, why: str) -> Topology | None:
-    """Return the topology's code if it is given, or named by the environment as in its pods.
+    """Return the topology's code if an option or the environment names it, as the environment of
+    its pods does.
 
-    Raises `ConfigError` with the reason `why` if it is another topology.
+    Raises `ConfigError` with the reason `why` if the code is that of another topology.
     """
     named = (
         options.topology
@@ -168,6 +170,6 @@ def code_if_available(options: TopologyOptions, why: str) -> Topology | None:
 
 
 def is_exactly_once(options: TopologyOptions) -> bool:
-    """Return True if the code of an exactly-once topology is available."""
+    """Return True if the topology's code is available and uses exactly once."""
     code = code_if_available(options, "its guarantee decides which letters can be replayed")
     return code is not None and code.config.exactly_once

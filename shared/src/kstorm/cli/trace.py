@@ -86,7 +86,7 @@ def trace(
     otlp_url: Annotated[
         str | None,
         typer.Option(
-            "--otlp", metavar="URL", help="Send it as spans to this OpenTelemetry collector."
+            "--otlp", metavar="URL", help="Send the tree as spans to this OpenTelemetry collector."
         ),
     ] = None,
 ) -> None:
@@ -130,7 +130,7 @@ def _send(
 
 
 class _Asked:
-    """Selection of trees. Raises `ConfigError` if an argument is malformed."""
+    """The user's selection of trees. Raises `ConfigError` if an argument is malformed."""
 
     def __init__(
         self,
@@ -163,7 +163,8 @@ class _Asked:
     def trees(self, tracing: TopologyTraces, options: TraceOptions) -> Sequence[Tree]:
         """Return the selected trees. Raises `ControlError` if none are found."""
         if self._message is not None:
-            # Raises an error that lists the spouts and their topics if none reads this one.
+            # If no spout reads this topic, this raises an error that lists the spouts and their
+            # topics.
             tracing.reading_of(self._message.topic, options.component)
             return self._of_message(tracing, self._message)
         if self._root is not None:
@@ -264,7 +265,7 @@ def _printed(
 def _is_of_the_same_moment(tree: Tree, other: Tree) -> bool:
     """Return True if both trees are of the same attempt and began within a second.
 
-    A message may become several tuples, each with its own tree.
+    A scheme may make several tuples of a message, each with its own tree.
     """
     attempt, its = (one.origin.attempt if one.origin else 0 for one in (tree, other))
     return attempt == its and abs(other.begun - tree.begun) < _AT_ONCE_MS

@@ -34,7 +34,7 @@ Coordinates = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """Options that select the topology whose topics are read, and limit the reading."""
+    """Options that select the topology whose topics are read, and limit the amount that is read."""
 
     topology: Annotated[
         str | None,
@@ -45,7 +45,9 @@ class TraceOptions:
             help="The topology: its code or YAML file here, or its name on Kubernetes.",
         ),
     ] = None
-    """`package.module:attribute`, or a name on Kubernetes. Then a pod of the topology is used."""
+    """`package.module:attribute`, or a name on Kubernetes. With a name, the command runs in a pod
+    of the topology.
+    """
     component: Annotated[
         str | None,
         typer.Option("--component", metavar="ID", help="The spout, if several read the topic."),
@@ -85,7 +87,9 @@ def is_on_kubernetes(options: TraceOptions) -> bool:
 
 
 def check_far_url(url: str) -> None:
-    """Raise `ConfigError` if the URL of a collector is local, because a pod could not reach it."""
+    """Raise `ConfigError` if a collector's URL is local, because a pod could not reach that
+    address.
+    """
     if urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1"):
         raise ConfigError(
             f"--otlp {url}: a pod of the topology sends, and this address is the pod itself: give "
@@ -99,7 +103,7 @@ def run_in_pod(
     arguments: Sequence[str] = (),
     kinds: Sequence[str] = ("spout", "acker"),
 ) -> None:
-    """Run `kstorm WORDS` in a pod and exit with its code. Returns if it is to run here."""
+    """Run `kstorm WORDS` in a pod and exit with its code. Returns if the command is to run here."""
     found = pod_of(options, kinds)
     if found is None:
         return
@@ -111,7 +115,9 @@ def run_in_pod(
 
 @contextmanager
 def open_traces(options: TraceOptions) -> Iterator[TopologyTraces]:
-    """Open the topology that the options name. At the end, print if the limits cut the reading."""
+    """Open the topology that the options name. At the end, print a note if a limit stopped the
+    reading.
+    """
     given = {"BOOTSTRAP_SERVERS": options.bootstrap, "ZOOKEEPER": options.zookeeper}
     overrides = {f"KSTORM_{name}": value for name, value in given.items() if value is not None}
     settings = with_or_without_topology(os.environ | overrides)
@@ -132,4 +138,4 @@ def open_traces(options: TraceOptions) -> Iterator[TopologyTraces]:
             shape = outline_of(topology)
             yield TopologyTraces(topology, shape, settings, log, Tracer(shape, log))
     if budget.exhausted:
-        print(f"kstorm: not everything was read: {budget.exhausted}", file=sys.stderr)
+        print(f"kstorm: not all data was read: {budget.exhausted}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Show the tree of one message as it grows.
 
-A terminal is updated in place. Other outputs get the whole tree after each change.
+A terminal is updated in place. On any other output, the whole tree is printed after each change.
 """
 
 import sys

@@ -39,5 +39,5 @@ def ui(
         )
     given = {"--namespace": namespace, "--context": context, "--runs": runs, "--port": port}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    # The same Python, without a shell.
+    # Uses the same Python interpreter, without a shell.
     os.execv(sys.executable, [sys.executable, "-m", "kstorm_ui", *options])  # noqa: S606

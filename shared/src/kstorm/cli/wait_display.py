@@ -1,6 +1,6 @@
-"""Wait for a condition and show the state meanwhile.
+"""Wait for a condition, and show the current state while waiting.
 
-A terminal is updated in place. Other outputs get a line every two seconds.
+A terminal is updated in place. On any other output, a line is printed every two seconds.
 """
 
 import time

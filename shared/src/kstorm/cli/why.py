@@ -31,7 +31,7 @@ def why(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Explain why a message is not done, and which task has or lost its tuples."""
+    """Explain why a message is unfinished, and which task holds its tuples or lost them."""
     if oldest == (message is not None):
         raise ConfigError("give either a message, TOPIC/PARTITION/OFFSET, or --oldest")
     wanted = None if message is None else parse_message(message)

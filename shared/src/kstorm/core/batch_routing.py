@@ -85,7 +85,7 @@ def by_choice(choose: Callable[[Sequence[Any]], Sequence[Lane]]) -> Spreader:
 
 
 def pick(column: list[Any], rows: Selection) -> list[Any]:
-    """Return a new list with the selected rows of a column."""
+    """Return the selected rows of a column as a new list."""
     return column[rows] if isinstance(rows, slice) else list(map(column.__getitem__, rows.tolist()))
 
 
@@ -105,7 +105,8 @@ def _by_number(numbers: Positions, lanes: Sequence[Lane]) -> Iterator[tuple[Lane
 class _Numbers(dict[Any, int]):
     """A self-filling cache of key numbers.
 
-    It stores only strings: no string equals a value of another type, so a hit is always right.
+    It stores only strings: because no string equals a value of another type, a hit is always
+    correct.
     """
 
     def __init__(self, number_of: Callable[[Any], int]) -> None:

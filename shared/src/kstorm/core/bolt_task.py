@@ -13,6 +13,7 @@ from kstorm.core.columns import as_ids
 from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import routes
+from kstorm.core.task_time import BoltTime
 from kstorm.core.threads import get_ident
 from kstorm.core.unacked import UnackedTuples
 from kstorm.core.user_code import OnError, Steps
@@ -33,7 +34,7 @@ from kstorm.topology import (
 _TICK = Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields("rate_secs"))
 
 
-class BoltTask:
+class BoltTask(BoltTime):
     """Executes tuples one by one.
 
     The driver prepares the bolt, passes frames and ticks, and drains the outbox.
@@ -70,7 +71,7 @@ class BoltTask:
         )
         self.executed = 0
         self.pause_every = 64
-        """Tuples after which the driver is offered a pause."""
+        """Number of tuples after which the driver is offered a pause."""
         self._on_error, self.outbox = on_error, outbox
         self._sources: dict[tuple[str, int, str], Source] = {}
         self._inputs = {(i.component, i.stream) for i in topology.component(component).inputs}
@@ -79,13 +80,15 @@ class BoltTask:
         self._execute_batch = self._batch_executor(bolt)
         self._acks_itself = self.collector.basic = isinstance(bolt, BasicBolt)
         self.held = UnackedTuples(self.config.message_timeout_secs)
-        """Tuples given to a rich bolt that are neither acked nor failed."""
+        """Tuples that a rich bolt has received and neither acked nor failed."""
         self._every = self.config.topology_tick_tuple_freq_secs
         self._next_tick: float | None = None
         self._begin: Callable[[], None] | None = None
         """Called before each execution of a single tuple."""
         self._end: Callable[[Tuple], bool] | None = None
-        """Called after each one that did not raise. Returns False if it failed all the same."""
+        """Called after each execution that did not raise an error. Returns False if the bolt failed
+        the tuple.
+        """
 
     make_collector: ClassVar[type[BoltCollector]] = BoltCollector
 
@@ -96,7 +99,7 @@ class BoltTask:
 
     @property
     def unfinished(self) -> int:
-        """Tuples executed and neither acked nor failed: the bolt holds or has forgotten them."""
+        """Number of tuples that the bolt has executed and neither acked nor failed."""
         return self.executed - self.collector.acked - self.collector.failed
 
     def receive(self, frame: TupleFrame, offset: int = -1) -> Steps:
@@ -104,13 +107,15 @@ class BoltTask:
 
         Raises `FrameError` before the first tuple if the frame is not for this bolt.
         """
+        if frame.marks and not frame.count:
+            return self._execute_tuples(())
         source = self._source(frame)
         self.collector.owner = get_ident()
         if type(frame) is SalvagedFrame:
             self._lose(frame, offset)
             if not frame.count:
                 return self._execute_tuples(())
-        if frame.more or not frame.columns:
+        if frame.more or frame.runs or not frame.columns:
             tuples = self._tuples(source, frame, offset)
             return self._execute_tuples(tuples, self._acks_itself)
         ids = (as_ids(frame.roots), as_ids(frame.edges)) if frame.roots else (None, None)
@@ -121,6 +126,16 @@ class BoltTask:
             else self._execute_one_by_one(batch)
         )
 
+    def receive_marks(self, frame: TupleFrame, offset: int) -> Steps:
+        """Receive the watermarks of a frame, when its tuples are executed."""
+        if self.marks is None:
+            return
+        self.marks.arrived(frame, offset)
+        self.marks.apply(self.first_unfinished())
+        if self.marks.bolt is not None and self.marks.bolt.watermark_is_due:
+            self.collector.owner = get_ident()
+            yield from self._execute_tuples([Tuple((0.0,), _TICK)], acks=True)
+
     def _tuples(self, source: Source, frame: TupleFrame, _offset: int) -> Iterable[Tuple]:
         return tuples_of(source, frame)
 
@@ -130,7 +145,7 @@ class BoltTask:
         return TupleBatch(source, columns, *ids)
 
     def _lose(self, frame: SalvagedFrame, _offset: int) -> None:
-        """Fail the tuples that do not decode. The others of their frame are executed."""
+        """Fail the tuples that do not decode. The other tuples of their frame are executed."""
         self.executed += frame.lost
         self.collector.lose(frame.lost, frame.lost_pairs)
         if frame.lost:
@@ -147,7 +162,7 @@ class BoltTask:
     def _execute_columns(self, batch: TupleBatch) -> Steps:
         """Execute the frame as one batch.
 
-        If that raises, nothing of the batch takes effect. Its tuples are then executed one by one,
+        If that raises an error, the batch has no effect. Its tuples are then executed one by one,
         so that only the bad ones fail.
         """
         collector = self.collector
@@ -235,7 +250,7 @@ class BoltTask:
 
     @property
     def _hold(self) -> Callable[[Tuple], None] | None:
-        """Remembers a tuple that was executed and is not finished."""
+        """Return the function that remembers an executed, unfinished tuple, if one is needed."""
         return self.held.add
 
     def _hold_batch(self, batch: TupleBatch) -> None:
@@ -246,7 +261,7 @@ class BoltTask:
     def _failed(self, tuple: Tuple, error: Exception | None) -> Sequence[Tuple]:
         """Fail a tuple whose execution failed.
 
-        Returns other tuples that the bolt must get again, because it may have forgotten them.
+        Returns other tuples that must be executed again, because the bolt may have dropped them.
         """
         self.collector.fail_for(tuple, error)
         self._report(tuple, error)
@@ -258,7 +273,7 @@ class BoltTask:
         yield from ()
 
     def _remind(self, tuples: Sequence[Any]) -> Steps:
-        """Execute tuples again that the bolt may have forgotten."""
+        """Execute tuples again that the bolt may have dropped."""
         raise NotImplementedError
 
     def _report(self, tuple: Tuple, error: Exception | None) -> None:
@@ -280,11 +295,11 @@ class BoltTask:
         due, self._next_tick = self._next_tick is not None, now + self._every
         self.collector.owner = get_ident()
         if due:
-            # Bolts need not ack a tick, so it is acked here.
+            # Bolts do not need to ack a tick, so kstorm acks it here.
             yield from self._execute_tuples([Tuple((self._every,), _TICK)], acks=True)
 
     def fail_held(self) -> int:
-        """Fail the tuples that the bolt holds, so that they are executed elsewhere at once.
+        """Fail the tuples that the bolt holds, so that they are replayed immediately.
 
         Returns their number.
         """
@@ -336,6 +351,13 @@ class BoltTask:
                 )
             fields = self.topology.component(frame.component).streams[frame.stream].fields
             source = self._sources[key] = Source(frame.component, frame.stream, frame.task, fields)
+        if frame.runs:
+            ids = self.topology.task_ids(frame.component)
+            if strange := [task for task, _ in frame.runs if task not in ids]:
+                raise FrameError(
+                    f"a frame has tuples of the tasks {strange}, which are not of "
+                    f"{frame.component!r}"
+                )
         if len(frame.columns) != len(source.fields):
             raise FrameError(
                 f"a frame has {len(frame.columns)} columns, but the stream {frame.stream!r} of "
@@ -346,13 +368,23 @@ class BoltTask:
 
 
 def tuples_of(source: Source, frame: TupleFrame) -> Iterator[Tuple]:
-    """Yield a frame's tuples if it cannot be a batch: some are multi-anchored, or there are no
-    fields."""
+    """Yield a frame's tuples if it cannot be a batch: some are multi-anchored, they are from several
+    tasks, or there are no fields."""
     roots: Any = unpack_ids(frame.roots) if frame.roots else repeat(0)
     edges: Any = unpack_ids(frame.edges) if frame.edges else repeat(0)
     rows: Any = zip(*frame.columns, strict=True) if frame.columns else repeat((), frame.count)
+    sources = sources_of(source, frame.runs) if frame.runs else repeat(source)
     more = frame.more
     return (
-        Tuple(values, source, root, edge, more.get(position))
-        for position, (values, root, edge) in enumerate(zip(rows, roots, edges, strict=False))
+        Tuple(values, its, root, edge, more.get(position))
+        for position, (values, root, edge, its) in enumerate(
+            zip(rows, roots, edges, sources, strict=False)
+        )
     )
+
+
+def sources_of(source: Source, runs: Iterable[tuple[int, int]]) -> Iterator[Source]:
+    """Yield the source of each tuple of a frame with tuples from several tasks."""
+    for task, count in runs:
+        its = Source(source.component, source.stream, task, source.fields)
+        yield from repeat(its, count)

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from kstorm.core.columns import Positions, as_positions, fold_positions
+from kstorm.core.columns import Ids, Positions, as_positions, fold_positions
 from kstorm.core.emission import Emission
 from kstorm.core.emitter import Emitter, check_columns
 from kstorm.core.failure_notes import Note, note_of
 from kstorm.core.ids import NextId, NextIds
+from kstorm.core.lanes import NO_PARENTS, Lane
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import StreamRoutes
 from kstorm.core.threads import current_thread, get_ident
@@ -22,8 +23,8 @@ from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
 class BoltCollector(Emitter):
     """The `OutputCollector` of one task (Storm's `BoltOutputCollectorImpl`).
 
-    Other threads may use it too. Their calls are handed over, and take effect between two
-    executions.
+    Other threads may use it too. Their calls are passed to the task's thread, and take effect
+    between two executions.
     """
 
     def __init__(
@@ -103,9 +104,10 @@ class BoltCollector(Emitter):
     # Calls of other threads.
 
     def _hand_over(self, call: Callable[..., object], *args: Any) -> None:
-        """Have the task's own thread make the call, at the latest at its next tick.
+        """Pass the call to the task's own thread, which makes it at its next tick at the latest.
 
-        A task that has left makes no more calls: its tuples are executed elsewhere.
+        After the task has left the process, the call is dropped, because another process executes
+        its tuples.
         """
         if not self.closed:
             name = current_thread().name
@@ -122,7 +124,9 @@ class BoltCollector(Emitter):
             self._fail_anchors(args[1])
 
     def _fail_anchors(self, anchors: Anchors | TupleBatch) -> None:
-        """Fail the anchors of a tuple that could not be emitted. Otherwise their ack would lose it."""
+        """Fail the anchors of a tuple that could not be emitted. Otherwise the ack of the anchors
+        would lose the tuple.
+        """
         if isinstance(anchors, TupleBatch):
             self.fail_batch(anchors)
             return
@@ -132,7 +136,9 @@ class BoltCollector(Emitter):
     def from_elsewhere(
         self, values: Sequence[Any], anchors: Anchors, stream: str, task: int | None
     ) -> Sequence[int]:
-        """Hand over an emit. Its receivers are not known yet, except on a direct stream."""
+        """Pass an emit to the task's thread. Its receivers are not known yet, except on a direct
+        stream.
+        """
         if self.basic:
             raise self.wrong_thread()
         self.check(values, stream, task)
@@ -159,7 +165,7 @@ class BoltCollector(Emitter):
     """True if the batch that is being executed must be executed tuple by tuple."""
 
     def stage(self, batch: TupleBatch) -> None:
-        """Start the execution of a batch: hold back the actions on it from now on."""
+        """Start the execution of a batch, and hold back the actions on it from now on."""
         self._staging, self._staged = batch, []
 
     def end_batch(self) -> None:
@@ -214,7 +220,7 @@ class BoltCollector(Emitter):
             edges = anchors.edges if at is None else anchors.edges[at]
         emission = Emission(route, columns, count, roots, self._next_ids, edges, self._trace)
         if self.observe is not None:
-            columns = [list(column) for column in columns]  # the present values
+            columns = [list(column) for column in columns]  # a copy of the current values
 
         def commit() -> None:
             self.put_batch(emission, stream, columns, count)
@@ -281,28 +287,39 @@ class BoltCollector(Emitter):
 
     def finish_frame(self, batch: TupleBatch, failed: list[int]) -> None:
         """Draw the ids of the frame's emits, and ack its tuples except those at `failed`."""
-        count = len(batch)
-        val = None if batch.roots is None else batch.edges.copy()
-        for lane in self._lanes:
-            if not lane.frame_rows:
-                continue
-            columns, positions = lane.take_frame()
-            if val is None:
-                lane.put(columns, len(positions), None, None)
-                continue
-            at, edges = as_positions(positions), self._next_ids(len(positions))
-            parents = (
-                {} if self._trace is None else self._trace.parents(batch.roots[at], batch.edges[at])
-            )
-            lane.put(columns, len(positions), batch.roots[at], edges, parents)
-            val ^= fold_positions(at, edges, count)
-        self.acked += count - len(failed)
-        if val is None:
+        count, roots = len(batch), batch.roots
+        lanes = [lane for lane in self._lanes if lane.frame_at]
+        if roots is None:
+            for lane in lanes:
+                lane.gather_frame(b"", b"")
+            self.acked += count - len(failed)
             return
-        roots = batch.roots
+        val = batch.edges.copy()
+        if lanes:
+            positions = [position for lane in lanes for position in lane.frame_at]
+            at, edges = as_positions(positions), self._next_ids(len(positions))
+            val ^= fold_positions(at, edges, count)
+            self._gather(lanes, roots[at], edges, batch.edges[at])
+        self.acked += count - len(failed)
         if failed:
             roots, val = np.delete(roots, failed), np.delete(val, failed)
         self._outbox.ack_columns(roots, val)
+
+    def _gather(self, lanes: Sequence[Lane], roots: Ids, edges: Ids, anchors: Ids) -> None:
+        """Share the ids of a frame's emits among its lanes."""
+        packed_roots, packed_edges = roots.tobytes(), edges.tobytes()
+        begin = 0
+        for lane in lanes:
+            end = begin + len(lane.frame_at)
+            parents = (
+                NO_PARENTS
+                if self._trace is None
+                else self._trace.parents(roots[begin:end], anchors[begin:end])
+            )
+            lane.gather_frame(
+                packed_roots[8 * begin : 8 * end], packed_edges[8 * begin : 8 * end], parents
+            )
+            begin = end
 
 
 class BasicCollector:

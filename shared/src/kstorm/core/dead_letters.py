@@ -1,7 +1,7 @@
 """Dead letters: envelopes of messages that could not be processed, with coordinates and reason.
 
 A dead letter is JSON, so that any tool can read it. The bytes of the message are base64. A message
-is never dropped without a dead letter, or a fail and a replay.
+is never dropped: it becomes a dead letter, or it fails and is replayed.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,7 +46,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     topology: str
     component: str
     task: int
-    """Topology-wide id of the task that gave up the message. 0 for an acker."""
+    """Topology-wide id of the task that gave up the message. It is 0 for an acker."""
     reason: str
     """A readable reason: `does not decode: …`, `failed 10 times`."""
     topic: str = ""
@@ -70,12 +70,13 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replays: int = 0
     """Number of times it was replayed from the dead letters and failed again."""
     row: int = -1
-    """For a tuple: its position in the record at these coordinates."""
+    """For a tuple, its position in the record at these coordinates."""
     roots: list[str] = []
     """Ids of the spout tuples that it descends from, if known: 16 hex digits each."""
     waiting_on: str = ""
-    """For a timed-out message: the task that it waited for, and the position of the tuple. The
-    spout does not know it, so `kstorm dlq show --why` finds it in the topics on request."""
+    """For a timed-out message, the task that it waited for and the position of the tuple. The spout
+    does not know it, so `kstorm dlq show --why` finds it in the topics on request.
+    """
     version: str = ""
     """The code that gave up the message: the deployment, and the kstorm release."""
 
@@ -166,7 +167,7 @@ def encode_letter(letter: DeadLetter) -> bytes:
     letter = msgspec.structs.replace(
         letter, reason=readable(letter.reason), headers=headers, roots=letter.roots[:_MAX_ROOTS]
     )
-    # Anything longer cannot fit, so the memory for its base64 form is saved.
+    # Longer content cannot fit anyway. This check saves the memory for its base64 form.
     if len(letter.key or b"") + len(letter.value or b"") <= _MAX_BYTES:
         data = msgspec.json.encode(letter)
         if len(data) <= _MAX_BYTES:

@@ -1,6 +1,7 @@
-"""A batch on its way into lanes: rows are assigned and ids drawn, but nothing is sent yet.
+"""A batch that is being emitted: rows are assigned to lanes and IDs are drawn, but nothing is sent
+yet.
 
-So an error leaves nothing behind.
+So an error has no effect.
 """
 
 from collections.abc import Sequence

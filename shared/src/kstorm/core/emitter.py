@@ -1,7 +1,7 @@
-"""The way by which every tuple is emitted, by spouts and bolts and with either guarantee.
+"""The one implementation of emits, for spouts and bolts and for both guarantees.
 
-An emit is checked first, and the groupings choose its receivers. So an error leaves nothing behind.
-Then it is put into their lanes. With exactly-once processing, this second half waits until the
+An emit is checked first, and the groupings choose its receivers. So an error has no effect. Then
+the tuple is put into their lanes. With exactly-once processing, this second half waits until the
 execution has succeeded.
 """
 
@@ -12,7 +12,8 @@ from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
-from kstorm.core.routing import Chooser, StreamRoutes
+from kstorm.core.routing import PlainRoute, StreamRoutes
+from kstorm.core.sendable import encode_into, scratch
 from kstorm.core.threads import get_ident
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Tuple
@@ -21,7 +22,7 @@ Observer = Callable[[str, Iterable[Sequence[Any]]], None]
 """Receives every emit: the stream and the values of each tuple."""
 
 
-_NOT_PLAIN: Final[tuple[int, Chooser]] = -1, lambda values: ()
+_NOT_PLAIN: Final[PlainRoute] = -1, 0, -1, {}, lambda values: ()
 
 
 class Emitter:
@@ -38,28 +39,27 @@ class Emitter:
         self._component, self._routes, self._outbox = component, table, outbox
         self._next_id, self._next_ids = next_id, next_ids
         self._plain = {
-            stream: (route.fields, route.choose)
-            for stream, route in table.items()
-            if not route.is_direct
+            stream: route.plain() for stream, route in table.items() if not route.is_direct
         }
         self._trace = outbox.trace
         self.observe: Observer | None = None
         self.emitted = 0
         self.owner = get_ident()
-        """The thread that runs the task. Set whenever the task is given work."""
+        """The thread that runs the task. It is set each time that the task gets work."""
         self.closed = False
         """True if the task has left this process."""
 
     def close(self) -> None:
-        """The task has left this process. Whatever its component still does has no effect.
+        """Record that the task has left this process. Later calls of its component have no effect.
 
-        Otherwise a late ack could leave from here in addition to the ack of the task's next owner.
+        Otherwise this process could send a late ack in addition to the ack of the task's next
+        owner.
         """
         self.owner = -1  # no thread has this number, so every call is handed over
         self.closed = True
 
     def check(self, values: Sequence[Any], stream: str, task: int | None) -> None:
-        """Raise `EmitError` if the emit is invalid, without asking the groupings."""
+        """Raise `EmitError` if the emit is invalid, without calling the groupings."""
         route = self._routes.get(stream)
         if route is None or len(values) != route.fields or route.is_direct or task is not None:
             direct_lanes(route, self._component, values, stream, task)
@@ -83,21 +83,28 @@ class Emitter:
         """Put a tuple into the lanes of its receivers. Returns the ids of the receiving tasks.
 
         With a `position`, the tuple is anchored to the one at that position of a basic bolt's
-        frame. `lanes` are given if they were chosen, and the anchors checked, before. The list of
-        values is copied, because the component may change it afterwards.
+        frame. If `lanes` is given, the lanes were already chosen and the anchors checked. The list
+        of values is copied, because the component may change it afterwards.
         """
         if get_ident() != self.owner:
             return self.from_elsewhere(values, anchors, stream, task)
         checked = lanes is not None
         if lanes is None:
-            # As in `choose`, but without another call: most tuples come this way.
-            plain = self._plain
-            fields, choose = plain[stream] if stream in plain else _NOT_PLAIN  # noqa: SIM401 - faster
-            if len(values) == fields and task is None:  # noqa: SIM108 - readable
-                lanes = choose(values)
-            else:
-                lanes = self.choose(values, stream, task)
-        values = tuple(values)
+            # As in `choose`, but without further calls: most tuples come this way.
+            plain, fits = self._plain, False
+            fields, short, key, known, choose = plain[stream] if stream in plain else _NOT_PLAIN  # noqa: SIM401 - faster
+            if len(values) == fields and task is None:
+                try:
+                    encode_into(values, scratch)
+                    fits = len(scratch) <= short
+                    if key >= 0 and fits:
+                        lanes = known[values[key]]
+                except Exception:  # noqa: BLE001, S110 - a new key, or values that `choose` refuses
+                    pass
+            if lanes is None:
+                lanes = choose(values) if fits else self.choose(values, stream, task)
+        if type(values) is not tuple:
+            values = tuple(values)
         self.emitted += 1
         if self.observe is not None:
             self.observe(stream, (values,))
@@ -142,8 +149,8 @@ class Emitter:
     def check_anchors(self, anchors: Tuple | Iterable[Tuple]) -> None:
         """Raise `EmitError` if an anchor is finished.
 
-        This comes before any edge is drawn. Otherwise the valid anchors would wait for a tuple that
-        is never sent.
+        This check precedes the drawing of edges. Otherwise the valid anchors would wait for a tuple
+        that is never sent.
         """
         for anchor in (anchors,) if isinstance(anchors, Tuple) else anchors:
             if anchor.finished:

@@ -11,7 +11,7 @@ from kstorm.texts import encodable
 from kstorm.topology import Note as Note
 
 MOST_NOTES: Final = 100
-"""Limit per frame."""
+"""Maximum number of notes per frame."""
 _MOST_TYPE, _MOST_MESSAGE, _MOST_PLACE = 60, 200, 80
 _LIBRARIES: Final = (
     sysconfig.get_path("stdlib"),
@@ -45,8 +45,8 @@ def caller() -> str:
 def place_of(error: BaseException) -> str:
     """Return the file and line that raised an error, or "" if it was never raised.
 
-    This is the innermost line outside of libraries and kstorm, or else the innermost of all. So one
-    error has one place, whatever led to it.
+    This is the innermost line outside of libraries and kstorm, or otherwise the innermost line of
+    all. So the same error always has the same place.
     """
     own = innermost = ""
     trace = error.__traceback__

@@ -1,8 +1,8 @@
 """Limits of frames: bytes, and MessagePack values counted before anything is decoded.
 
-Decoded data takes more memory than its bytes: an empty list is 1 byte, and 64 in Python. So a limit
-of bytes alone bounds nothing. Values are counted by their first bytes without creating them, and
-counting stops at the limit. Data with fewer bytes than the limit of values needs no check.
+Decoded data takes more memory than its bytes: an empty list has 1 byte, and takes 64 in Python. So
+a limit on bytes alone is not enough. Values are counted by their first bytes without creating them,
+and counting stops at the limit. Data with fewer bytes than the limit of values needs no check.
 """
 
 from typing import Final
@@ -10,9 +10,9 @@ from typing import Final
 MOST_VALUES: Final = 400_000
 """Most values of any kind in a frame, including nested ones. Decoded, they take about 40 MB."""
 
-# A frame may have been sent before the setting was lowered, or by a process with a larger one.
+# A frame may have been sent before the setting was lowered, or by a process with a larger setting.
 _SLACK: Final = 4
-# Acks and completions need about 640 kB, whatever the limit for tuples is.
+# Acks and completions need about 640 kB, regardless of the limit for tuples.
 _LEAST: Final = 1024 * 1024
 
 

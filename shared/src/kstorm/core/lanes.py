@@ -47,11 +47,45 @@ class LaneRows(Struct, frozen=True):
         )
 
 
+class GatheredRows:
+    """The emits of finished frames, one frame after the other."""
+
+    __slots__ = ("_edges", "_parents", "_roots", "_tracked", "rows")
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+        self._roots: list[bytes] = []
+        self._edges: list[bytes] = []
+        self._tracked = False
+        self._parents: Parents = {}
+
+    def add(self, rows: list[Any], roots: bytes, edges: bytes, parents: Parents) -> None:
+        """Add a frame's rows. Packed ids are empty if the frame is not tracked."""
+        if roots:
+            self._tracked = True
+        else:
+            roots = edges = bytes(8 * len(rows))
+        if parents:
+            before = len(self.rows)
+            self._parents.update((before + at, anchors) for at, anchors in parents.items())
+        self.rows += rows
+        self._roots.append(roots)
+        self._edges.append(edges)
+
+    def batch(self) -> LaneRows:
+        columns = [list(column) for column in zip(*self.rows, strict=True)]
+        roots, edges = (self._roots, self._edges) if self._tracked else ((), ())
+        return LaneRows(
+            len(self.rows), columns, b"".join(roots), b"".join(edges), {}, self._parents
+        )
+
+
 class Lane:
     """Collects tuples in batches, or one by one in `rows`, `roots`, `edges` and `more`.
 
     The emits of a basic bolt during a frame wait in `frame_rows`, with the positions of their
-    anchors in `frame_at`. Their ids are drawn together at the end of the frame.
+    anchors in `frame_at`. Their ids are drawn together at the end of the frame. Then they are
+    gathered with those of other frames, because each frame has only a few for each lane.
     """
 
     __slots__ = (
@@ -60,6 +94,7 @@ class Lane:
         "edges",
         "frame_at",
         "frame_rows",
+        "gathered",
         "more",
         "parents",
         "partition",
@@ -86,6 +121,7 @@ class Lane:
         self.batches: list[LaneRows] = []
         self.frame_rows: list[Any] = []
         self.frame_at: list[int] = []
+        self.gathered = GatheredRows()
 
     def put(
         self,
@@ -96,8 +132,8 @@ class Lane:
         parents: Parents = NO_PARENTS,
     ) -> None:
         """Add a batch. The lane owns it from now on."""
-        if self.rows:
-            self.batches.append(self._one_by_one())
+        if self.rows or self.gathered.rows:
+            self._close()
         if roots is None or edges is None:
             self.batches.append(LaneRows(count, columns, b"", b"", {}))
         else:
@@ -105,11 +141,18 @@ class Lane:
                 LaneRows(count, columns, roots.tobytes(), edges.tobytes(), {}, parents)
             )
 
-    def take_frame(self) -> tuple[list[list[Any]], list[int]]:
-        """Return the emits of a frame as columns, with the positions of their anchors."""
-        rows, at = self.frame_rows, self.frame_at
+    def gather_frame(self, roots: bytes, edges: bytes, parents: Parents = NO_PARENTS) -> None:
+        """The frame is finished: its emits leave with the next drain. `roots` and `edges` are
+        packed ids, and empty if the frame is not tracked."""
+        if self.rows:
+            self._close()
+        self.gathered.add(self.frame_rows, roots, edges, parents)
         self.frame_rows, self.frame_at = [], []
-        return [list(column) for column in zip(*rows, strict=True)], at
+
+    @property
+    def has_tuples(self) -> bool:
+        """True if `take` would return tuples."""
+        return bool(self.rows or self.gathered.rows or self.batches)
 
     def drop_frame_rows(self, position: int) -> None:
         """Drop the last emits of a frame that are anchored to the tuple at `position`."""
@@ -119,11 +162,17 @@ class Lane:
 
     def take(self) -> LaneRows:
         """Return all collected tuples in order, and empty the lane."""
-        batches = self.batches
-        if self.rows:
-            batches.append(self._one_by_one())
-        self.batches = []
+        self._close()
+        batches, self.batches = self.batches, []
         return batches[0] if len(batches) == 1 else _joined(batches)
+
+    def _close(self) -> None:
+        """Make batches of the rows. The gathered ones are older than those put one by one."""
+        if self.gathered.rows:
+            self.batches.append(self.gathered.batch())
+            self.gathered = GatheredRows()
+        if self.rows:
+            self.batches.append(self._one_by_one())
 
     def _one_by_one(self) -> LaneRows:
         rows, roots, edges, more, parents = (

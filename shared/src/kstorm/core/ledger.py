@@ -1,4 +1,5 @@
-"""The acker's ledger: one row per tuple tree, about 20 bytes however large the tree is.
+"""The acker's ledger: one row per tuple tree, with about 20 bytes regardless of the size of the
+tree.
 
 The algorithm and its words are those of Storm's acker (the paper and `Acker.java`): init, ack,
 fail, reset timeout. Every tuple of a tree has a random 64-bit id, its *edge id*. An edge id enters
@@ -57,7 +58,7 @@ class Ledger:
     """The tree rows of one acker task. Completions go into a `CompletionBox`.
 
     `log_id` identifies the incarnation of the input topic. Stored buckets of another incarnation
-    are ignored, because their offsets mean nothing in this one.
+    are ignored, because their offsets are meaningless in this one.
     """
 
     def __init__(self, box: CompletionBox, log_id: bytes = NO_LOG) -> None:
@@ -173,7 +174,7 @@ class Ledger:
                 rows[root] = row | _FAILED
 
     def _take_notes(self, notes: Mapping[int, Note]) -> None:
-        """Remember why trees failed, and drop the oldest notes beyond the limit."""
+        """Store the notes of failed trees, and drop the oldest ones beyond the limit."""
         self._notes.update(notes)
         while len(self._notes) > _MOST_NOTES:
             del self._notes[next(iter(self._notes))]
@@ -207,7 +208,7 @@ class Ledger:
     def rotate(self) -> None:
         """Age every row by one generation, and drop expired rows. Called once per message timeout.
 
-        Dropping is only cleanup: the spout's own clock has already failed these trees.
+        This only frees memory, because the spout has already failed these trees by its own clock.
         """
         self._generation = (self._generation + 1) % _GENERATIONS
         for number, rows in enumerate(self._buckets):
@@ -223,7 +224,7 @@ class Ledger:
     def _age(self, row: int) -> int:
         return (self._generation - (row >> _GENERATION)) % _GENERATIONS
 
-    # Storage. A tree that began and ended since the last checkpoint leaves no trace.
+    # Storage. A tree that began and ended since the last checkpoint is not stored at all.
 
     def checkpoint(self) -> dict[bytes, bytes]:
         """Return the changed buckets by key. Each contains the offset that it includes.

@@ -1,7 +1,8 @@
 """The source message of each tree, as encoded in the frames of inits: two bytes per message.
 
-Only a spout knows these, and it forgets a message when its trees are complete. Frames are kept for
-a day. So a message of the last day can be found by its coordinates, and a tree by its root.
+Only a spout knows the source of a tree, and only until the tree has ended. Frames are kept for a
+day. So the trees of a message from the last day can be found by its coordinates, and the message of
+a tree by the tree's root.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

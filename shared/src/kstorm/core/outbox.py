@@ -36,7 +36,7 @@ from kstorm.topology import Topology
 
 
 class OversizedTuple(Struct, frozen=True):
-    """A tuple that does not fit into a record. Its trees must not wait for it."""
+    """A tuple that does not fit into a record. Its trees must fail or continue without it."""
 
     component: str
     task: int
@@ -52,7 +52,7 @@ class OversizedTuple(Struct, frozen=True):
         return TupleTooLargeError(f"{self._what}: {followed}")
 
     def letter(self, topology: str) -> DeadLetter:
-        """Return a dead letter, for use where no tree fails."""
+        """Return a dead letter for the tuple, if none of its trees is failed."""
         return DeadLetter(
             topology=topology, component=self.component, task=self.task, reason=self._what
         )
@@ -83,8 +83,9 @@ class Outbox:
         self.inits: dict[int, list[tuple[int, int]]] = {}
         """Spout task → (root, XOR of its first edges)."""
         self.beginnings: set[int] = set()
-        """Spout tasks that start a new run."""
+        """Spout tasks that have started a new run since the last drain."""
         self._ack_columns: list[tuple[Ids, Ids]] = []
+        self._folded_acks: list[tuple[Ids, Ids]] = []
         self._begun: list[NewTrees] = []
         self._places = OriginNumbers()
         self._notes: dict[int, Note] = {}
@@ -96,7 +97,7 @@ class Outbox:
         """Tuples drained, by stream and topic."""
         self.letters: list[LetterToStore] = []
         self.records: list[Part] = []
-        """Records of sinks, where these leave together with the tasks' sends."""
+        """Records of sinks, if they are sent together with the tasks' frames."""
         self.too_large: list[OversizedTuple] = []
         """Tuples that were too large to send, since the caller last cleared the list."""
         self.handed_over: deque[Callable[[], None]] = deque()
@@ -132,7 +133,7 @@ class Outbox:
 
     @property
     def wants_notes(self) -> bool:
-        """True if a note would leave with the next acks."""
+        """Return True if the next acks can contain failure notes."""
         return len(self._notes) < MOST_NOTES
 
     def fail(self, roots: Iterable[int], note: Note | None) -> None:
@@ -155,39 +156,41 @@ class Outbox:
 
     def ack_columns(self, roots: Ids, vals: Ids) -> None:
         """Add XOR values for many roots."""
-        self._ack_columns.append(fold_runs(roots, vals))
+        self._ack_columns.append((roots, vals))
+        if len(self._ack_columns) >= _UNFOLDED:
+            self._fold_acks()
+
+    def _fold_acks(self) -> None:
+        """Fold equal roots that are adjacent. The acks of a frame are too few to do so each time."""
+        columns, self._ack_columns = self._ack_columns, []
+        if columns:
+            self._folded_acks.append(fold_runs(*map(np.concatenate, zip(*columns, strict=True))))
 
     @property
     def has_tuples(self) -> bool:
-        return any(lane.rows or lane.batches for lane in self._lanes)
+        return any(lane.has_tuples for lane in self._lanes)
 
     @property
     def has_acks(self) -> bool:
-        news = self.acks or self._ack_columns or self.fails or self.resets
+        news = self.acks or self._ack_columns or self._folded_acks or self.fails or self.resets
         return bool(news or self.inits or self._begun or self.beginnings)
 
     def drain_tuples(self) -> list[OutgoingRecord]:
         """Return the tuple frames collected since the last call."""
         sends: list[OutgoingRecord] = []
         for lane in self._lanes:
-            if lane.rows or lane.batches:
+            if lane.has_tuples:
                 sends.extend(self._frames(lane))
         return sends
 
     def drain_acks(self) -> list[OutgoingRecord]:
         """Return the ack frames collected since the last call.
 
-        There is one per acker task, and one more per spout task with inits.
+        Usually, each acker task gets one frame of acks, and one frame of inits per spout task.
         """
         if not self.ackers:
-            self.acks, self.fails, self.resets, self.beginnings, self._ack_columns = (
-                {},
-                set(),
-                set(),
-                set(),
-                [],
-            )
-            self._notes = {}
+            self.acks, self._ack_columns, self._folded_acks = {}, [], []
+            self.fails, self.resets, self.beginnings, self._notes = set(), set(), set(), {}
             return []
         return [*self._beginning_frames(), *self._init_frames(), *self._ack_frames()]
 
@@ -222,22 +225,18 @@ class Outbox:
         self._places.make_room()
 
     def _ack_frames(self) -> Iterator[OutgoingRecord]:
-        if not (self.acks or self._ack_columns or self.fails or self.resets):
+        if not (self.acks or self._ack_columns or self._folded_acks or self.fails or self.resets):
             return
-        news = [*self._ack_columns, from_pairs(self.acks)]
+        self._fold_acks()
+        news = [*self._folded_acks, from_pairs(self.acks)]
         roots, vals = fold(
             np.concatenate([roots for roots, _ in news]), np.concatenate([vals for _, vals in news])
         )
         shares = self._shares(roots, vals)
         failed, reset = _by_acker(self.fails, self.ackers), _by_acker(self.resets, self.ackers)
         notes = _notes_by_acker(self._notes, self.ackers)
-        self.acks, self.fails, self.resets, self._ack_columns, self._notes = (
-            {},
-            set(),
-            set(),
-            [],
-            {},
-        )
+        self.acks, self._folded_acks = {}, []
+        self.fails, self.resets, self._notes = set(), set(), {}
         for acker, (packed_roots, packed_vals) in enumerate(shares):
             for part in _parts(max(len(packed_roots), len(failed[acker]), len(reset[acker]))):
                 yield self._to_acker(
@@ -321,7 +320,7 @@ class Outbox:
         )
 
     def _fits_alone(self, rows: LaneRows, size: int) -> bool:
-        """Return True for a single tuple that is only too large together with its header."""
+        """Return True for a single tuple that is too large only because of the frame's header."""
         return (
             rows.count == 1
             and size <= self._max_bytes + _MOST_HEADER
@@ -353,8 +352,9 @@ class CompletionBox:
         self.notes: dict[int, Note] = {}
         """Root → failure note, for some of `failed`."""
         self.undeliverable = 0
-        """Dropped completions for tasks of no spout: their rows are from before a change of the
-        topology."""
+        """Dropped completions for tasks that belong to no spout, because the topology has changed
+        since.
+        """
 
     def drain(self) -> list[OutgoingRecord]:
         """Return the completion frames collected since the last call."""
@@ -404,6 +404,10 @@ def _parts(length: int) -> Iterator[slice]:
     return (slice(at, at + 8 * _MAX_ROWS) for at in range(0, length, 8 * _MAX_ROWS))
 
 
+_UNFOLDED = 256
+"""Frames whose acks are folded together."""
 _MAX_ROWS = 20_000  # roots in one record: 320 kB
 _MOST_HEADER = 4096
-"""Most bytes of a frame with one tuple besides its values. Topics leave more room than that."""
+"""Most bytes of a frame with one tuple besides its values. The topics' limits allow for more than
+that.
+"""

@@ -42,7 +42,7 @@ class SinkRecords(Struct, frozen=True, gc=False):
     keys: Sequence[str | bytes | None]
     values: Sequence[str | bytes | None]
     headers: Sequence[Headers | None] | None
-    """One per record, or None if no record has any."""
+    """The headers of each record, or None if no record has headers."""
     task: int
 
     def __post_init__(self) -> None:

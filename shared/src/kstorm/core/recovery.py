@@ -1,7 +1,7 @@
 """Decides if the local copy of a changelog is valid, and from which offset to update it.
 
-A copy records its topic, the last offset that it includes, and since when it may be outdated. All
-three are needed:
+A copy stores its topic, the last offset that it includes, and the time since which it may be
+outdated. All three are needed:
 
 * A recreated topic with the same name has other records at the same offsets.
 * If another process has deleted a key since, only a tombstone deletes it in the copy. The broker
@@ -55,7 +55,7 @@ def plan_recovery(copy: LocalCopy | None, log: ChangelogState, now: float) -> Re
     """Return how to bring a copy up to date with a log inspected at Unix time `now`.
 
     None means that the copy has no metadata. Records between a valid copy and `low` were compacted
-    away, so later records contain everything that matters of them.
+    away, so the later records replace them.
     """
     distrust = _distrust(copy, log, now)
     if copy is None or distrust:

@@ -5,6 +5,7 @@ few dozen nanoseconds per tuple. A fields grouping must choose the same task in 
 every run. So it hashes the MessagePack form with CRC-32 and does not use Python's salted `hash`.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import cycle
@@ -33,7 +34,11 @@ from kstorm.topology.groupings import (
 from kstorm.topology.keys import UNENCODABLE, hash_form, shown
 
 Chooser = Callable[[Sequence[Any]], Sequence[Lane]]
-"""Maps a tuple's values to the lanes it goes into."""
+"""Maps a tuple's values to the lanes of the tasks that receive the tuple."""
+
+PlainRoute = tuple[int, int, int, dict[Any, Sequence[Lane]], Chooser]
+"""A route as `Emitter.put` uses it: the number of fields, `Sendable.short`, the position of the key
+(or -1), the lanes of known keys, and the choice for a tuple that can be sent."""
 
 _CACHED_KEYS = 65_536
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -59,14 +64,21 @@ class StreamRoutes:
         self.sendable = sendable
         self.lanes: list[Lane] = []
         self.choosers: list[Chooser] = []
-        """One per consumer."""
+        """One chooser per consumer."""
         self.choose: Chooser = _nowhere
         """Combines all choosers. Any grouping may raise, so a tuple is put into lanes only after
         all have chosen. Raises `UnsendableError` for a tuple that no record can hold."""
         self.spreaders: list[Spreader] = []
-        """The same choice for batches. One per consumer."""
+        """The same choosers for batches, one per consumer."""
         self.direct: dict[int, tuple[Lane, ...]] = {}
         """Task id → lane, for `emit(task=…)` on a direct stream."""
+
+    def plain(self) -> PlainRoute:
+        choose = _together(self.choosers)
+        short = self.sendable.short if self.choosers else sys.maxsize
+        if isinstance(choose, _ByField):
+            return self.fields, short, choose.position, choose.known, choose
+        return self.fields, short, -1, {}, choose
 
 
 def routes(
@@ -172,31 +184,40 @@ def _in_turn(singles: list[tuple[Lane]], start: int) -> Chooser:
 
 
 def _by_fields(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
+    if len(positions) == 1:
+        return _ByField(positions[0], singles)
     count = len(singles)
-    if len(positions) > 1:
-        return lambda values: singles[stable_hash([values[p] for p in positions]) % count]
-    position = positions[0]
-    cache: dict[Any, tuple[Lane]] = {}
+    return lambda values: singles[stable_hash([values[p] for p in positions]) % count]
 
-    def choose(values: Sequence[Any]) -> Sequence[Lane]:
-        key = values[position]
+
+class _ByField:
+    """Chooses by one field, and remembers the lanes of its keys."""
+
+    __slots__ = ("_singles", "known", "position")
+
+    def __init__(self, position: int, singles: list[tuple[Lane]]) -> None:
+        self.position, self._singles = position, singles
+        self.known: dict[Any, Sequence[Lane]] = {}
+        """Contains only strings: no value of another type equals one, so a hit is always right."""
+
+    def __call__(self, values: Sequence[Any]) -> Sequence[Lane]:
+        key, known = values[self.position], self.known
         try:
-            return cache[key]
+            return known[key]
         except (KeyError, TypeError):
             pass
-        lane = singles[stable_hash((key,)) % count]
-        # Only strings are cached: no value of another type equals one, so a hit is always right.
+        lane = self._singles[stable_hash((key,)) % len(self._singles)]
         if type(key) is str:
-            if len(cache) >= _CACHED_KEYS:
-                cache.clear()
-            cache[key] = lane
+            if len(known) >= _CACHED_KEYS:
+                known.clear()
+            known[key] = lane
         return lane
-
-    return choose
 
 
 def _by_partial_key(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
-    """Power of two choices: of two candidates by hash, choose the one sent less by this task."""
+    """Power of two choices: hash the key to two tasks, and choose the one that this task has sent
+    fewer tuples to.
+    """
     if len(singles) == 1:
         return lambda _values: singles[0]
     count = len(singles)
@@ -213,7 +234,7 @@ def _by_partial_key(positions: list[int], singles: list[tuple[Lane]]) -> Chooser
                 first, second = cache[key]
             except (KeyError, TypeError):
                 first, second = candidates = _two_tasks(stable_hash((key,)), count)
-                if type(key) is str:  # as in `_by_fields`
+                if type(key) is str:  # as in `_ByField`
                     if len(cache) >= _CACHED_KEYS:
                         cache.clear()
                     cache[key] = candidates

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from kstorm.errors import FrameError
+from kstorm.topology.event_time import Mark
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that a decoder raises."""
@@ -32,6 +33,11 @@ class UndecodedFrame(msgspec.Struct, array_like=True):
     edges: bytes
     more: dict[int, dict[int, int]]
     columns: list[list[msgspec.Raw]]
+    by: str = ""
+    worked: int = 0
+    parents: dict[int, list[int]] = {}
+    runs: list[tuple[int, int]] = []
+    marks: dict[int, Mark] = {}
 
 
 class PartlyReadableFrame(msgspec.Struct):

@@ -16,8 +16,9 @@ from kstorm.texts import encodable
 from kstorm.topology import Fields
 
 _encoder = msgspec.msgpack.Encoder()
+encode_into: Final = _encoder.encode_into
 _skip = msgspec.msgpack.Decoder(msgspec.Raw).decode
-_scratch = bytearray()
+scratch = bytearray()
 _FLAT: Final = frozenset((str, bytes))
 _SMALL: Final = frozenset((int, float, bool, type(None)))
 _SMALL_BYTES: Final = 9
@@ -31,19 +32,20 @@ _shown.maxother = _shown.maxstring = _shown.maxlong = 60
 class Sendable:
     """Checks the tuples of one stream of one task."""
 
-    __slots__ = ("_component", "_fields", "_most", "_stream")
+    __slots__ = ("_component", "_fields", "_most", "_stream", "short")
 
     def __init__(self, component: str, stream: str, fields: Fields, most: int) -> None:
         """`most`: bytes of the encoded values (`topology_frame_max_bytes`)."""
         self._component, self._stream, self._most = component, stream, most
         self._fields = tuple(fields)
+        self.short = min(most, MOST_VALUES)
+        """A tuple that can be encoded, and has at most so many bytes then, can be sent."""
 
     def guarding(
         self, choose: Callable[[Sequence[Any]], Sequence[Any]]
     ) -> Callable[[Sequence[Any]], Sequence[Any]]:
         """Return a chooser that raises `UnsendableError` instead of choosing for such a tuple."""
-        encode_into, scratch, look_closer = _encoder.encode_into, _scratch, self.check
-        short = min(self._most, MOST_VALUES)
+        look_closer, short = self.check, self.short
 
         def guarded(values: Sequence[Any]) -> Sequence[Any]:
             try:
@@ -89,7 +91,7 @@ class Sendable:
             size = len(_encoder.encode(columns))
         except Exception:  # noqa: BLE001 - as in `guarding`
             size = None
-        if size is not None and (size <= min(self._most, MOST_VALUES) or self._all_short(columns)):
+        if size is not None and (size <= self.short or self._all_short(columns)):
             return
         for values in zip(*columns, strict=True):
             self.check(values)

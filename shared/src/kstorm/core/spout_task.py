@@ -4,27 +4,23 @@ The spout's own clock decides timeouts. Completions of roots that it does not wa
 and ignored.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
 from msgspec.structs import replace
 
-from kstorm.core.columns import as_column, as_positions
-from kstorm.core.dead_letters import DeadLetter, LetterToStore, error_in
-from kstorm.core.emission import Emission
-from kstorm.core.emitter import Emitter, check_columns
 from kstorm.core.failure_notes import Note, caller, note_of
 from kstorm.core.ids import NextId, NextIds, columns_of
-from kstorm.core.origins import Run
 from kstorm.core.outbox import Outbox
 from kstorm.core.rotating_map import RotatingMap
-from kstorm.core.routing import StreamRoutes, routes
-from kstorm.core.threads import current_thread, get_ident
+from kstorm.core.routing import routes
+from kstorm.core.spout_collector import SpoutCollector
+from kstorm.core.task_time import SpoutTime
 from kstorm.core.user_code import OnError, Steps
 from kstorm.core.wire import CompletionFrame, unpack_ids
-from kstorm.errors import EmitError, UnsendableError
-from kstorm.topology import DEFAULT_STREAM, Fields, Placed, Source, Spout, Topology, Traced, Tuple
+from kstorm.errors import UnsendableError
+from kstorm.topology import Spout, Topology
 
 # Rotated every half timeout, so a tree fails between 1 and 1.5 message timeouts.
 _BUCKETS = 3
@@ -33,171 +29,7 @@ Pending = tuple[Any, float]
 """A spout tuple in flight: its message id and the time of its emit."""
 
 
-class SpoutCollector(Emitter):
-    """The `SpoutOutputCollector` of one task."""
-
-    def __init__(
-        self,
-        task: "SpoutTask",
-        table: dict[str, StreamRoutes],
-        outbox: Outbox,
-        next_id: NextId,
-        next_ids: NextIds,
-    ) -> None:
-        super().__init__(task.component, table, outbox, next_id, next_ids)
-        self._task = task
-        self._tracking = outbox.ackers > 0
-        self._trace = None  # a spout's tuples have no anchors
-        self._tree = Tuple((), Source(task.component, DEFAULT_STREAM, task.task_id, Fields()))
-        # The root of the tree that is being begun. A spout's tuple is anchored to it.
-        self._origins: Callable[[Sequence[Any]], Iterable[Run]] | None = None
-        if isinstance(task.spout, Traced):
-            self._origins = task.spout.origins
-        self.why_failed: Note | None = None
-        self.timed_out = False
-
-    @property
-    def capacity(self) -> int:
-        return max(0, self._task.max_pending - self._task.in_flight)
-
-    def emit(
-        self,
-        values: Sequence[Any],
-        message_id: Any = None,
-        stream: str = DEFAULT_STREAM,
-        task: int | None = None,
-    ) -> Sequence[int]:
-        try:
-            lanes = self.choose(values, stream, task)
-        except UnsendableError as error:
-            if get_ident() != self.owner:
-                raise self._wrong_thread() from None
-            if self._task.spout.handles_unsendable:
-                raise
-            self._task.refused(error, values, message_id)
-            return ()
-        tracked = message_id is not None and self._tracking
-        root, tree = self._next_id() if tracked else 0, self._tree
-        tree.root, tree.ack_val = root, 0
-        targets = self.put(values, tree, stream, task, -1, lanes)
-        if tracked and targets:
-            self._task.track(root, message_id)
-            if self._origins is None:
-                self._outbox.init(self._task.task_id, root, tree.ack_val)
-            else:
-                columns = as_column(root), as_column(tree.ack_val)
-                self._outbox.init_columns(self._task.task_id, *columns, self._origins([message_id]))
-        elif message_id is not None:
-            self._task.ack_at_once(message_id)
-        return targets
-
-    def emit_batch(
-        self,
-        columns: Sequence[list[Any]],
-        message_ids: Sequence[Any] | None = None,
-        stream: str = DEFAULT_STREAM,
-    ) -> Placed:
-        if get_ident() != self.owner:
-            raise self._wrong_thread()
-        try:
-            route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
-        except UnsendableError:
-            if self._task.spout.handles_unsendable:
-                raise
-            return self._emit_the_rest(columns, message_ids, stream)
-        if message_ids is not None and len(message_ids) != count:
-            raise EmitError(
-                f"{self._task.component!r} emits a batch of {count} tuples with "
-                f"{len(message_ids)} message ids: give one per tuple"
-            )
-        roots = self._next_ids(count) if message_ids is not None and self._tracking else None
-        emission = Emission(route, columns, count, roots, self._next_ids)
-        self.put_batch(emission, stream, columns, count)
-        if roots is not None and message_ids is not None and emission.placed:
-            self._task.track_all(roots.tolist(), message_ids)
-            origins = () if self._origins is None else self._origins(message_ids)
-            self._outbox.init_columns(self._task.task_id, roots, emission.vals, origins)
-        else:
-            for message_id in message_ids or ():
-                self._task.ack_at_once(message_id)
-        return emission.placed
-
-    def from_elsewhere(self, *_: Any) -> Sequence[int]:
-        """Refuse an emit by a thread that does not run the task."""
-        raise self._wrong_thread()
-
-    def _wrong_thread(self) -> EmitError:
-        if self.closed:
-            return EmitError(
-                f"the spout {self._component!r} emits after its task has left this process: stop "
-                "emitting in close"
-            )
-        return EmitError(
-            f"the spout {self._component!r} uses its collector in the thread "
-            f"{current_thread().name!r}, but only the thread that calls next_tuple may. Let other "
-            "threads put their messages into a queue.SimpleQueue, and emit what it holds in "
-            "next_tuple"
-        )
-
-    def _emit_the_rest(
-        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None, stream: str
-    ) -> Placed:
-        """Emit a batch without the tuples that cannot be sent, and refuse these."""
-        rows = list(zip(*columns, strict=True))
-        bad = self._routes[stream].sendable.unsendable_rows(rows)
-        for row, error in bad.items():
-            self._task.refused(error, rows[row], None if message_ids is None else message_ids[row])
-        kept = [row for row in range(len(rows)) if row not in bad]
-        if not kept:
-            return []
-        ids = None if message_ids is None else [message_ids[row] for row in kept]
-        left = [[column[row] for row in kept] for column in columns]
-        at = as_positions(kept)
-        return [(task, at[rows]) for task, rows in self.emit_batch(left, ids, stream)]
-
-    def dead_letter(
-        self,
-        reason: str,
-        *,
-        value: bytes | None,
-        key: bytes | None = None,
-        topic: str = "",
-        partition: int = -1,
-        offset: int = -1,
-        attempts: int = 0,
-        kind: str = "",
-        error: Note | None = None,
-        headers: Sequence[tuple[str, str | None]] = (),
-        timestamp: int = 0,
-        replays: int = 0,
-        on_stored: Callable[[], None] | None = None,
-    ) -> None:
-        if get_ident() != self.owner:
-            raise self._wrong_thread()
-        letter = DeadLetter(
-            topology=self._task.topology.name,
-            component=self._task.component,
-            task=self._task.task_id,
-            reason=reason,
-            topic=topic,
-            partition=partition,
-            offset=offset,
-            key=key,
-            value=value,
-            attempts=attempts,
-            kind=kind,
-            error=None if error is None else error_in(error),
-            headers=list(headers),
-            timestamp=timestamp,
-            replays=replays,
-        )
-        self._outbox.letters.append(LetterToStore(letter, on_stored))
-
-    def report_error(self, error: BaseException) -> None:
-        self._task.on_error(error, "reported")
-
-
-class SpoutTask:
+class SpoutTask(SpoutTime):
     """Runs one spout. The driver activates it, calls `next_tuple` and `tick`, passes completions
     and drains the outbox.
 
@@ -260,8 +92,8 @@ class SpoutTask:
     def activate(self) -> Steps:
         """Activate the spout if it is inactive.
 
-        An exception from its own `activate` reaches the driver, because a spout cannot be half
-        active.
+        An exception from its own `activate` reaches the driver, because a partly activated spout
+        cannot work.
         """
         if not self.active:
             pending = self.spout.activate()
@@ -283,12 +115,14 @@ class SpoutTask:
         self.throttled = self.active and self.in_flight >= self.max_pending
         if self.throttled or not self.active:
             return
+        before = self.collector.emitted
         try:
             pending = self.spout.next_tuple()
             if pending is not None:
                 yield pending
         except Exception as error:  # noqa: BLE001 - user code may raise anything; the task continues
             self.on_error(error, "in next_tuple")
+        self.emits = self.collector.emitted != before
         yield from self._tell_at_once()
 
     def completed(self, frame: CompletionFrame, now: float) -> Steps:
@@ -315,15 +149,15 @@ class SpoutTask:
 
     def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
         """End trees that have exceeded the message timeout: the policy of at-least-once processing."""
-        for entry in overdue.values():
+        for root, entry in overdue.items():
             self.collector.timed_out = True
-            yield from self._tell_failed(entry)
+            yield from self._tell_failed(root, entry)
 
     def _pass_time(self, now: float) -> None:
         """Advance the clock and rotate pending tuples.
 
-        Rotation comes before anything else. So a task that was paused does not fail the tuples that
-        it emits on waking. Completions that waited for it still find their trees.
+        The rotation comes first. So a task that was paused does not fail the tuples that it emits
+        on waking. Completions that waited for it still find their trees.
         """
         self._now = now
         while now >= self._next_rotation:
@@ -349,6 +183,8 @@ class SpoutTask:
         `tick` returns."""
         note = self.report_refused(error)
         if message_id is not None:
+            if self.times is not None:
+                self.times.refused(message_id, self._now)
             self._refused.append((message_id, note))
 
     def report_refused(self, error: UnsendableError) -> Note:
@@ -374,6 +210,8 @@ class SpoutTask:
             if entry is None:
                 self.unknown += 1
                 continue
+            if self.times is not None:
+                self.times.ended(root)
             self.in_flight -= 1
             self.latencies.append(now - entry[1])
             message_ids.append(entry[0])
@@ -384,7 +222,7 @@ class SpoutTask:
                 self.unknown += 1
             else:
                 self.collector.why_failed = notes.get(root)
-                yield from self._tell_failed(entry)
+                yield from self._tell_failed(root, entry)
         for root in reset:
             entry = self._pop(root)
             if entry is not None:
@@ -399,7 +237,7 @@ class SpoutTask:
             for message_id, note in refused:
                 self.collector.why_failed = note
                 self.in_flight += 1  # `_tell_failed` subtracts it
-                yield from self._tell_failed((message_id, self._now))
+                yield from self._tell_failed(0, (message_id, self._now))
 
     def _tell_acked(self, message_ids: Sequence[Any]) -> Steps:
         ack = self.spout.ack
@@ -412,7 +250,9 @@ class SpoutTask:
             except Exception as error:  # noqa: BLE001 - as in next_tuple
                 self.on_error(error, f"in ack of {message_id!r}")
 
-    def _tell_failed(self, entry: Pending) -> Steps:
+    def _tell_failed(self, root: int, entry: Pending) -> Steps:
+        if self.times is not None:
+            self.times.failed(root, entry[0], self._now)
         self.in_flight -= 1
         self.failed += 1
         try:

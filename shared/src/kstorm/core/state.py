@@ -6,7 +6,7 @@ fail for that reason. Immutable values that MessagePack can certainly hold are e
 checkpoint, once for all their puts. Other values are encoded at each put.
 
 A value is read as a recovery would read it, also right after its `put`. So a mutable value is kept
-in its encoded form, and each reader gets an object of its own.
+in its encoded form, and each reader gets its own object.
 """
 
 from bisect import bisect_left, insort
@@ -32,7 +32,7 @@ LEAST_INT, MOST_INT = -(2**63), 2**64 - 1  # the limits of MessagePack
 _SHORT: Final = 100  # characters of a text that is encoded at the checkpoint
 _FLAT: Final = (str, bytes, bytearray)
 _AT_ONCE: Final = 64  # changed keys that a range handles together
-_FEW: Final = 100  # up to this many new keys are inserted singly, more are sorted
+_FEW: Final = 100  # up to this many new keys are inserted one by one; more are sorted
 
 # Rough sizes in memory. With small values, the cache holds about 100,000 keys.
 _CACHED_BYTES = 24 << 20
@@ -74,9 +74,9 @@ class TaskState:
         self._room = _CACHED_BYTES
         # Changed keys with the encoded value; None if it is encoded at the checkpoint.
         self._dirty: dict[str, bytes | None] = {}
-        # The same for changes taken by a checkpoint, until `load` can read them.
+        # The changes that a checkpoint has taken, until `load` can read them.
         self._taken: dict[str, bytes | None] = {}
-        # The sorted keys of both, as of the last range. None means stale.
+        # The sorted keys of `_dirty` and `_taken` at the last range. None means stale.
         self._sorted: list[str] | None = None
         # Number of changes that are already in `_sorted`: dicts grow at their ends.
         self._sorted_dirty = 0

@@ -45,7 +45,7 @@ async def drive(steps: Steps, pause: Callable[[], Awaitable[None] | None] = lamb
 
 
 async def settle(result: Awaitable[Any] | None) -> None:
-    """Await the result of a user method if it was async."""
+    """Await the result of a user method if the method is async."""
     if isawaitable(result):
         await result
 

@@ -23,9 +23,12 @@ from kstorm.core.frame_limits import MOST_VALUES, within
 from kstorm.core.origins import OriginRun
 from kstorm.core.salvage import UNREADABLE, read_by_value
 from kstorm.errors import FrameError
+from kstorm.topology.event_time import MOST, NEVER, Mark
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The newest format, which the structs below define."""
+FIRST: Final = 1
+"""The format before. It has no `runs`. Its readers skip fields at the end that they do not know."""
 MAX_ID: Final = (1 << 64) - 1
 
 
@@ -39,20 +42,27 @@ class TupleFrame(Struct, array_like=True):
     count: int
     """Tuples in the frame."""
     roots: bytes
-    """Packed root id of each tuple, 0 if it is not tracked. Empty if none is."""
+    """Packed root id of each tuple, 0 if the tuple is not tracked. Empty if no tuple is tracked."""
     edges: bytes
-    """Packed edge id of each tuple. Empty if none is tracked."""
+    """Packed edge id of each tuple. Empty if no tuple is tracked."""
     more: dict[int, dict[int, int]]
     """Position → further `root → edge` pairs, for multi-anchored tuples only."""
     columns: list[list[Any]]
     """The values: one list per field, each `count` long."""
-    # The fields below are for later inspection. Older processes skip them.
+    # The fields below are for later inspection. Older releases ignore them.
     by: str = ""
     """The instance that sent it."""
     worked: int = 0
-    """Milliseconds from the start of the work on it until it was sent."""
+    """Milliseconds from the start of the work on the frame until it was sent."""
     parents: dict[int, list[int]] = {}
     """Position → edges of the tuples that it is anchored to, for traced trees."""
+    # The fields below are new in format 2.
+    runs: list[tuple[int, int]] = []
+    """Emitting tasks, each with the number of its tuples, in order. Empty if all are of `task`.
+    Not in format 1."""
+    marks: dict[int, Mark] = {}
+    """Emitting task → its watermark behind the tuples of this frame. A frame may have only these.
+    Readers of format 1 skip them."""
 
 
 class SalvagedFrame(TupleFrame, array_like=True):
@@ -63,7 +73,7 @@ class SalvagedFrame(TupleFrame, array_like=True):
     lost_pairs: Mapping[int, int] = {}
     """Root → XOR of the lost edges, for the trees of these tuples."""
     reason: str = ""
-    """The error of one of them."""
+    """The decoding error of one of these tuples."""
 
 
 class AckFrame(Struct, array_like=True):
@@ -83,12 +93,13 @@ class AckFrame(Struct, array_like=True):
     """Roots whose timeout restarts."""
     begins: bool = False
     """The spout task starts a new run and does not wait for trees of its earlier run. Older
-    processes skip this field."""
+    releases ignore this field.
+    """
     by: str = ""
     """The instance that sent it. This field and `worked` are as in `TupleFrame`."""
     worked: int = 0
     origins: list[OriginRun] = []
-    """Source messages of the trees of `init_roots`: one for each, or none at all."""
+    """The source message of each tree of `init_roots`, or an empty list."""
     notes: dict[int, Note] = {}
     """Root → failure note, for some of `failed`."""
 
@@ -98,7 +109,7 @@ class CompletionFrame(Struct, array_like=True):
 
     version: int
     unused: int
-    """Always 0. Kept so that older processes can read the frame."""
+    """Always 0. Older releases need the field to read the frame."""
     acked: bytes = b""
     failed: bytes = b""
     reset: bytes = b""
@@ -121,11 +132,11 @@ _skip = msgspec.msgpack.Decoder(msgspec.Raw).decode
 _decode_head = msgspec.msgpack.Decoder(_Head).decode
 
 Writer = Callable[[Frame], bytes]
-WRITERS: Final[dict[int, Writer]] = {VERSION: _encoder.encode}
+WRITERS: Final[dict[int, Writer]] = {FIRST: _encoder.encode, VERSION: _encoder.encode}
 """By format, the encoder for a frame whose `version` is that format."""
 
 READERS: Final[dict[type, dict[int, Callable[[bytes], Any]]]] = {
-    kind: {VERSION: msgspec.msgpack.Decoder(kind).decode}
+    kind: dict.fromkeys((FIRST, VERSION), msgspec.msgpack.Decoder(kind).decode)
     for kind in (TupleFrame, AckFrame, CompletionFrame)
 }
 """The decoder for each kind and format. It returns a struct of the newest format that keeps its
@@ -252,7 +263,7 @@ def _salvaged(data: bytes) -> SalvagedFrame | None:
     except (*UNREADABLE, FrameError):
         return None
     shell, bad = found.shell, found.bad
-    if shell.version != VERSION:
+    if shell.version not in READERS[TupleFrame] or shell.runs:
         return None  # the layout of other formats is unknown
     _check_tuples(cast("TupleFrame", shell))
     kept = [position for position in range(shell.count) if position not in bad]
@@ -293,6 +304,10 @@ def _check_tuples(frame: TupleFrame) -> None:
             )
     if len(frame.roots) != len(frame.edges):
         raise FrameError("a frame has roots without edges, or edges without roots")
+    if frame.runs:
+        _check_runs(frame)
+    if any(not NEVER <= mark.at < MOST for mark in frame.marks.values()):
+        raise FrameError("a frame has a watermark that cannot be a time")
     for number, column in enumerate(frame.columns):
         if len(column) != count:
             raise FrameError(f"column {number} has {len(column)} values for {count} tuples")
@@ -304,6 +319,13 @@ def _check_tuples(frame: TupleFrame) -> None:
                 f"a frame of {count} tuples has anchors for tuple {position}: there is no such "
                 "tuple, or they are not 64-bit ids"
             )
+
+
+def _check_runs(frame: TupleFrame) -> None:
+    if frame.version == FIRST or any(count < 1 for _, count in frame.runs):
+        raise FrameError(f"a frame of format {frame.version} has the runs {frame.runs[:5]}")
+    if sum(count for _, count in frame.runs) != frame.count:
+        raise FrameError(f"the runs of a frame do not add up to its {frame.count} tuples")
 
 
 # Tuples without fields take no bytes, so only the count bounds what a bad frame can allocate.

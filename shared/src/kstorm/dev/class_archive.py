@@ -1,8 +1,11 @@
-"""The archive of the Java classes that a short run of Spark loads: Java maps it into its memory and starts faster.
+"""The archive of the Java classes that a short run of Spark loads. Java maps the archive into
+memory and starts faster.
 
-Java writes the archive at the end of a run that exists only for that purpose (`kstorm_pipeline.rehearsal`). Java uses the
-archive only with the same Java and the same jars in the same order, and otherwise ignores it silently. The archive takes a
-minute to make and saves some seconds per run. So it is made at low priority after the first demo, or while tests run.
+Java writes the archive at the end of a run that exists only for that purpose
+(`kstorm_pipeline.rehearsal`). Java uses the archive only with the same Java and the same jars in
+the same order, and otherwise ignores it silently. It takes a minute to make the archive, which
+saves some seconds per run. So kstorm makes it at low priority after the first demo, or while tests
+run.
 """
 
 import os
@@ -35,7 +38,9 @@ def short_run_options() -> str:
 
 
 def make_in_background() -> None:
-    """Start a process that makes the archive, unless there is one. The process outlives this one and runs at low priority."""
+    """Start a process that makes the archive, unless the archive exists. The process outlives this
+    one and runs at low priority.
+    """
     if _is_missing(_archive()):
         subprocess.Popen(
             [sys.executable, "-m", "kstorm.dev.class_archive"],
@@ -47,8 +52,9 @@ def make_in_background() -> None:
 
 
 def make_archive() -> None:
-    """Make the archive, unless there is one. If that fails, a file next to it gets the reason, and no process tries again until
-    that file is removed."""
+    """Make the archive, unless it exists. If that fails, the reason is written to a file next to
+    it, and no process tries again until that file is removed.
+    """
     archive = _archive()
     if not _is_missing(archive):
         return
@@ -79,7 +85,9 @@ def make_archive() -> None:
 
 
 def java_option(name: str, file: Path) -> str:
-    """An option of Java with a file. Spark splits the options at spaces that are not between quotes."""
+    """Return a Java option that names a file. Spark splits the options at spaces that are not
+    between quotes.
+    """
     return f'{name}="{file}"' if " " in str(file) else f"{name}={file}"
 
 
@@ -88,7 +96,7 @@ def _is_missing(archive: Path) -> bool:
 
 
 def _archive() -> Path:
-    """The file of the archive. Another Java or another set of jars has another file."""
+    """Return the archive's file. Its name depends on the Java and on the set of jars."""
     java, jars = find_java(), (*sorted((spark_home() / "jars").glob("*.jar")), *spark_jars())
     parts = [
         str(java.home),
@@ -99,7 +107,7 @@ def _archive() -> Path:
 
 
 def _remove_old_archives(folder: Path) -> None:
-    """Keep the two newest archives; each one has about 200 MB."""
+    """Keep only the two newest archives, because each has about 200 MB."""
     found = sorted(folder.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
     for each in found[_KEPT:]:
         each.unlink(missing_ok=True)

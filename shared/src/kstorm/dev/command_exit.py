@@ -1,6 +1,8 @@
-"""Ends a command of `./run`: after its work, after a mistake of the user, or after an interruption.
+"""Run a command of `./run`, and end it correctly after its work, after a user's mistake, or after
+an interruption.
 
-The rule: Ctrl-C, SIGTERM and SIGHUP all unwind the stack like an error, so the command stops everything that it started.
+Ctrl-C, SIGTERM and SIGHUP all unwind the stack like an error, so that the command stops everything
+that it started.
 """
 
 import errno
@@ -22,8 +24,9 @@ _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def run_command(name: str, command: Callable[[], int]) -> int:
-    """Run `command`; return its exit code, 2 after a `KstormError` or a full or read-only disk (shown in one line), 130 after an
-    interruption."""
+    """Run `command`; return its exit code, 2 after a `KstormError` or a full or read-only disk
+    (printed as one line), and 130 after an interruption.
+    """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     sys.unraisablehook = _not_lost
@@ -38,18 +41,20 @@ def run_command(name: str, command: Callable[[], int]) -> int:
         print(f"{name}: {printable(sentence)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"{name}: interrupted; everything that it had started is stopped", file=sys.stderr)
+        print(f"{name}: interrupted; everything that it had started was stopped", file=sys.stderr)
         return 130
 
 
 def check_report(path: Path) -> None:
-    """Raise `ConfigError` if a report cannot be written to this file: it is better to know before the run than after it."""
+    """Raise `ConfigError` if a report cannot be written to this file, so that the user learns this
+    before the run.
+    """
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise ConfigError(f"--report {path}: give a file in a folder that exists")
 
 
 def _about_disk(error: OSError) -> str | None:
-    """The sentence about a file that cannot be written; None for an error of another kind."""
+    """Describe an error about a file that cannot be written. Return None for any other error."""
     path = error.filename if isinstance(error.filename, str) else os.environ.get("KSTORM_HOME", ".")
     if error.errno in _FULL:
         return disk_full(Path(path).absolute().parent)
@@ -62,7 +67,9 @@ def _about_disk(error: OSError) -> str | None:
 
 
 def _not_lost(what: "sys.UnraisableHookArgs") -> None:
-    """Repeat an interruption that came while Python finalized an object, since Python drops such an exception."""
+    """Repeat an interruption that occurred while Python finalized an object, because Python drops
+    such an exception.
+    """
     if what.exc_type is KeyboardInterrupt:
         main = threading.main_thread().ident or 0
         threading.Timer(_AGAIN_SECS, lambda: signal.pthread_kill(main, signal.SIGINT)).start()

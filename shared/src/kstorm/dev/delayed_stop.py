@@ -1,12 +1,13 @@
-"""`python -m kstorm.dev.delayed_stop NAME:PORT SECS`: delays the stop of the development Kafka and
+"""`python -m kstorm.dev.delayed_stop NAME:PORT SECS`: delay the stop of the development Kafka and
 ZooKeeper.
 
-Uninstalling a release stops all of its pods at the same moment. Its services then still store,
-commit and leave their groups. So the servers stay until no client is connected, for at most SECS
-seconds.
+Uninstalling a release stops all of its pods at the same moment. At that time the services still
+need to store data, to commit and to leave their groups. So the servers keep running until no client
+is connected, for at most SECS seconds.
 
-A server that is only restarted does not wait like this, because its clients stay. Its Service tells
-the two cases apart: helm deletes it before any pod, so NAME then no longer resolves.
+A server that is only restarted does not wait like this, because its clients stay connected. The
+server's Service distinguishes the two cases: helm deletes the Service before any pod, so that NAME
+does not resolve any more.
 
 Uses only Python's standard library, because the images have no other.
 """
@@ -20,8 +21,9 @@ from typing import Final
 
 _LOOK_SECS: Final = 0.5
 _KNOWN_SECS: Final = 8.0
-"""Time for which a DNS server may still resolve a deleted Service. Kubernetes' own caches an answer
-for 5 s."""
+"""Time for which a DNS server may still resolve a deleted Service. The one of Kubernetes caches a
+response for 5 s.
+"""
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 _ESTABLISHED: Final = "01"
 

@@ -1,10 +1,10 @@
-"""`python die_with_parent.py PARENT_PID COMMAND…`: becomes COMMAND, which the kernel kills when its
+"""`python die_with_parent.py PARENT_PID COMMAND…`: become COMMAND, which the kernel kills when its
 parent dies.
 
 Linux's parent-death signal survives `exec`, but the child itself must request it. Requesting it
 here, in a fresh process, avoids running Python between `fork` and `exec` in a multithreaded parent.
-On other systems this only becomes COMMAND. It imports nothing of kstorm, so that it starts in 20
-ms.
+On other systems this program only becomes COMMAND. It does not import kstorm, so it starts within
+20 ms.
 """
 
 import ctypes

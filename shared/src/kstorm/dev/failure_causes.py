@@ -1,4 +1,4 @@
-"""Finds the cause of a failure in a log, and says it in one sentence with the remedy.
+"""Find the cause of a failure in a log, and describe it in one sentence with the remedy.
 
 Package installers, Ivy, Kafka, ZooKeeper and Spark each report a full disk or a missing network in their own words, in the
 middle of many lines. The set-up uses this module before any package is installed, so it imports only the standard library.
@@ -15,23 +15,29 @@ _NO_NETWORK: Final = (
     " continues where it stopped."
 )
 _FULL_BYTES: Final = 8 * 2**20
-"""A disk with less room than this is full: some programs remove what they could not finish before they exit."""
+"""A disk with less free space than this counts as full, because some programs remove unfinished
+files before they exit.
+"""
 
 
 def explain_fetch(log: str, folder: Path, mirror: str = "") -> str | None:
-    """The cause and the remedy if packages or jars could not be fetched; None if the log shows no cause that is known here.
-    `folder` is where the program writes to; `mirror` explains how to use a proxy or a mirror."""
+    """Describe why packages or jars could not be fetched, and the remedy. Return None if the log
+    shows no known cause. The program writes to `folder`; `mirror` explains how to use a proxy or a
+    mirror.
+    """
     found = _explain(log, folder, (_DISK, _COMPILER, _NETWORK, _RIGHTS))
     return f"{found} {mirror}".strip().removesuffix(".") if found == _NO_NETWORK else found
 
 
 def explain_run(log: str, folder: Path) -> str | None:
-    """The same for a server or a process of this machine that has failed."""
+    """Like `explain_fetch`, for a server or a process on this machine that has failed."""
     return _explain(log, folder, (_DISK, _PORT, _RIGHTS))
 
 
 def cause_in(log: str, folder: Path) -> str:
-    """The cause that `explain_run` finds, in brackets to follow a sentence; empty if it finds none."""
+    """Return the cause that `explain_run` finds in parentheses, to follow a sentence. Empty if it
+    finds none.
+    """
     found = explain_run(log, folder)
     return f" ({found})" if found else ""
 

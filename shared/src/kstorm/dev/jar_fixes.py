@@ -1,9 +1,9 @@
-"""Fixes the jars that `pyspark` ships: replaces those with known vulnerabilities and removes those
+"""Patch the jars that `pyspark` ships: replace those with known vulnerabilities, and remove those
 that kstorm does not use.
 
-Invariant: a folder is fixed as a whole, or its next use fixes it. The replacements are a set of
-jars like the others, fetched and verified by `kstorm.dev.jars`. A jar replaces all jars of its
-name, whatever their versions. A second run changes nothing. So every command that starts Spark or
+A folder is either patched completely, or its next use completes the work. The replacements are a
+set of jars like the others, fetched and verified by `kstorm.dev.jars`. A jar replaces all jars of
+its name, regardless of version. A second run changes nothing, so every command that starts Spark or
 ZooKeeper may call this.
 """
 
@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-# Names may contain numbers too: log4j-1.2-api-2.26.1, zstd-jni-1.5.6-9,
-# orc-core-2.1.2-shaded-protobuf. One has no dash: py4j0.10.9.9.
+# Names may contain numbers too, such as log4j-1.2-api-2.26.1, zstd-jni-1.5.6-9 and
+# orc-core-2.1.2-shaded-protobuf. One name has no dash: py4j0.10.9.9.
 _JAR: Final = re.compile(r"(.+)-(\d+\.\d+[^-]*(?:-\w[^/]*)?)\.jar")
 _WITHOUT_DASH: Final = re.compile(r"(.*?[a-z])(\d+\.\d+[\d.]*)\.jar")
 
-# Hive with its database, its shell and its own old libraries, for a catalog that the pipeline does
-# not have. Some of these have vulnerabilities without a fix. Then Connect's shell, and native code
-# of Netty's, for which Java's own sockets and TLS suffice.
+# Hive with its database, its shell and its old libraries, because the pipeline has no Hive catalog,
+# and some of these have vulnerabilities without a fix. Also the shell of Spark Connect, and native
+# code of Netty, because Java's own sockets and TLS suffice.
 _UNUSED: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -76,11 +76,11 @@ def _replaced(path: Path, new: dict[str, Path]) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy atomically, because a JVM that starts meanwhile must not see half a jar."""
+    """Copy atomically, because a JVM that starts at the same time must not read half a jar."""
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copyfile(source, unfinished)
     unfinished.replace(target)
 
 
 if __name__ == "__main__":  # in an image build: FOLDER REPLACEMENTS
-    print("mended:", *fix_jars(Path(sys.argv[1]), Path(sys.argv[2]).glob("*.jar")))
+    print("patched:", *fix_jars(Path(sys.argv[1]), Path(sys.argv[2]).glob("*.jar")))

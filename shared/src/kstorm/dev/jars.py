@@ -1,9 +1,11 @@
-"""The jars of Kafka's server and of Spark's connectors: fetched once, pinned, verified at every use.
+"""The jars of Kafka's server and of Spark's connectors: fetched once, pinned, and verified at every
+use.
 
-Each set of jars has a list next to this file, `<set>.sha256`, with a line `<SHA-256> <group>:<artifact>:<version>` for
-every jar, so nothing is left to resolve. The rule: a path that leaves this module is a file with the content that the list
-names. `pyspark` ships Apache Ivy, which fetches the jars from its default repository; `KSTORM_IVY_SETTINGS` names an Ivy
-settings file for a mirror. Without `pyspark`, `kstorm.dev.maven` fetches them. Some jars of `pyspark` have known
+Each set of jars has a list next to this file, `<set>.sha256`, with a line
+`<SHA-256> <group>:<artifact>:<version>` for every jar, so no dependencies have to be resolved.
+Every path that this module returns is a file with the content in the list. `pyspark` ships Apache
+Ivy, which fetches the jars from its default repository; `KSTORM_IVY_SETTINGS` names an Ivy settings
+file for a mirror. Without `pyspark`, `kstorm.dev.maven` fetches them. Some jars of `pyspark` have known
 vulnerabilities; one set holds the fixed versions that replace them (`kstorm.dev.jar_fixes`).
 """
 
@@ -33,7 +35,7 @@ from kstorm.dev.stage_times import note_stage_time
 from kstorm.errors import LocalError
 
 KAFKA_VERSION: Final = "4.1.2"
-# The last series that can keep its metadata in ZooKeeper, for the test of `ZkHosts` alone.
+# The last series that can keep its metadata in ZooKeeper. Only the test of `ZkHosts` uses it.
 OLD_KAFKA_VERSION: Final = "3.9.2"
 ZOOKEEPER_VERSION: Final = "3.9.5"
 SPARK_VERSION: Final = "4.0.0"
@@ -48,7 +50,8 @@ SPARK_SET: Final = f"spark-{SPARK_VERSION}"
 S3_SET: Final = f"s3-{HADOOP_VERSION}"
 MENDED_SET: Final = f"mended-{SPARK_VERSION}"
 
-# Ivy's default repository. Ivy asks it only for jars: every version is pinned, so the descriptions of modules add nothing.
+# Ivy's default repository. Ivy requests only jars from it, because every version is pinned and
+# module descriptions are not needed.
 _IVY_SETTINGS: Final = """\
 <ivysettings>
   <settings defaultResolver="default"/>
@@ -64,7 +67,9 @@ _IVY_PROBLEMS: Final = (
 
 
 _JARS_IN_PART: Final = 16
-"""One Ivy fetches about so many jars, one after the other; several run side by side, since each mostly waits."""
+"""One Ivy process fetches about this number of jars, one after the other. Several processes run in
+parallel, because each mostly waits for the network.
+"""
 _IVY_JAVA: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 _LOOK_SECS: Final = 0.2
 _MIRROR: Final = (
@@ -94,7 +99,9 @@ def kafka_jars() -> list[Path]:
 
 
 def old_kafka_jars() -> list[Path]:
-    """The jars of a Kafka server that can run with ZooKeeper. The test that starts one fetches them, `prepare` does not."""
+    """The jars of a Kafka server that can run with ZooKeeper. The test that starts one fetches
+    them; `prepare` does not.
+    """
     return _jars(OLD_KAFKA_SET)
 
 
@@ -145,7 +152,9 @@ def fix_spark() -> None:
 
 
 def lay_out(folder: Path) -> None:
-    """Copy the jars of the container images to `folder`, which must not exist: kafka, zookeeper, spark, and the fixed jars."""
+    """Copy the jars of the container images to `folder`, which must not exist: Kafka's,
+    ZooKeeper's, Spark's, and the patched ones.
+    """
     sets = (
         ("kafka", kafka_jars()),
         ("zookeeper", zookeeper_classpath()),
@@ -175,7 +184,7 @@ def read_list(set_name: str) -> list[PinnedJar]:
 
 
 def ivy_command(*arguments: str | Path) -> list[str | Path]:
-    """The command that runs the Ivy inside `pyspark` with these arguments."""
+    """Return the command that runs the Ivy in `pyspark` with these arguments."""
     java = find_java()
     trust = trust_options() if java.bundled else []
     return [
@@ -217,7 +226,7 @@ def _fetch_missing(*set_names: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some jars of a set, which one Ivy fetches: it fetches one jar after the other."""
+    """Some jars of a set, which one Ivy process fetches one after the other."""
 
     set_name: str
     number: int
@@ -225,7 +234,7 @@ class _Part:
 
     @property
     def unfinished(self) -> Path:
-        """The folder for the jars that have arrived; the next attempt finds them there."""
+        """The folder for the jars that have arrived, where the next attempt finds them."""
         return _directory(self.set_name).with_name(f".{self.set_name}.unfinished-{self.number}")
 
     @property
@@ -246,7 +255,7 @@ class _Part:
         )  # fmt: skip
 
     def take(self) -> None:
-        """Move the jars into the cache if all are right."""
+        """Verify the jars and move them into the cache."""
         fetched, directory = self.unfinished / "jars", _directory(self.set_name)
         try:
             _verify(self.jars, fetched)

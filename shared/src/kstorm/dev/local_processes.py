@@ -1,5 +1,5 @@
-"""Runs a topology as local processes: one service process per executor, as Kubernetes would run one
-pod each.
+"""Run a topology as local processes: one service process per executor, in place of a pod on
+Kubernetes.
 
 Each process is the ordinary service (`python -m kstorm_bolt` …) with the ordinary settings. It can
 be killed, paused and scaled, and it restarts like a container.
@@ -40,7 +40,7 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """The name, such as `count-0`, like a pod of a StatefulSet."""
+        """Name in the style of a StatefulSet's pods, such as `count-0`."""
         return self.process.name
 
     def status(self) -> dict[str, Any] | None:
@@ -72,8 +72,9 @@ class LocalProcesses:
     restart_delay: float = 1.0
     """Seconds until a dead process is restarted."""
     topology_id: str = ""
-    """Id of this deployment. By default the topology's name and the time in ms, so it differs each
-    time."""
+    """Id of this deployment. By default the topology's name and the time in ms, so that each
+    deployment has another ID.
+    """
     workers: list[Worker] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -81,8 +82,9 @@ class LocalProcesses:
         self.topology_id = self.topology_id or f"{self.topology.name}-{time.time_ns() // 1_000_000}"
 
     def start(self) -> None:
-        """Start every component with its parallelism, bolts and ackers before the spouts that feed
-        them."""
+        """…Start every component with its parallelism, bolts and ackers before the spouts that feed
+        them.
+        """
         config = self.topology.config
         if config.acker_tasks:
             self.scale(ACKER_COMPONENT, config.topology_acker_executors)
@@ -108,7 +110,7 @@ class LocalProcesses:
         return self.workdir / "data" / name
 
     def stop(self) -> None:
-        """Stop the spouts first, so that their trees can finish, then the rest."""
+        """Stop the spouts first, so that their trees can finish, and then the rest."""
         spouts = {spec.id for spec in self.topology.spouts}
         for worker in self.workers:
             if worker.component in spouts:
@@ -135,7 +137,9 @@ class LocalProcesses:
     def wait_ready(
         self, timeout: float = 60.0, on_wait: Callable[[list[str]], None] = lambda names: None
     ) -> None:
-        """Wait until every worker is ready. Raises `LocalError` with the log of one that is not."""
+        """Wait until every worker is ready. Raises `LocalError` with the log of a worker that is
+        not.
+        """
         deadline = time.monotonic() + timeout
         while True:
             waiting = [
@@ -175,7 +179,7 @@ class LocalProcesses:
         """
         for worker in self.workers:
             if worker.name in names and worker.process.returncode == 2:
-                raise LocalError(f"{worker.name} would not start; {self._log_of(worker.name)}")
+                raise LocalError(f"{worker.name} did not start; {self._log_of(worker.name)}")
 
     def _log_of(self, name: str) -> str:
         worker = next(worker for worker in self.workers if worker.name == name)

@@ -1,7 +1,8 @@
-"""A command of the set-up: its output goes to a log, and it never outlives this process.
+"""Run a command of the set-up. Its output goes to a log, and the command never outlives this
+process.
 
-The set-up uses this module before any package is installed, so it imports only the standard library. The processes of a
-topology need more: see `kstorm.dev.processes`.
+The set-up uses this module before any package is installed, so it imports only the standard
+library. `kstorm.dev.processes` runs the processes of a topology, which need more.
 """
 
 import os
@@ -20,7 +21,8 @@ _END_SECS: Final = 10.0
 
 
 class LoggedCommand:
-    """A context manager: the command starts with the block, and at the end of the block nothing of it runs any more.
+    """A context manager. The command starts when the block is entered. At the end of the block, the
+    command and its descendants have ended.
 
     The command has its own process group, so Ctrl-C in the terminal reaches only this process, which ends the command.
     """

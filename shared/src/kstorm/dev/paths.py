@@ -1,8 +1,8 @@
 """Locations of kstorm's files on this machine: a cache shared by all checkouts, and one directory
 per run.
 
-Invariant: two runs never share a directory at the same time. The logs and data that runs leave behind are bounded,
-because each new run removes the oldest ended ones.
+Two runs never share a directory at the same time. The disk space for logs and data of ended runs is
+limited, because each new run removes the oldest of them.
 """
 
 import fcntl
@@ -23,8 +23,9 @@ _held_locks: list[IO[str]] = []
 
 
 def cache_directory() -> Path:
-    """Return the folder for downloads: `KSTORM_CACHE`, else `kstorm` in `XDG_CACHE_HOME` or
-    `~/.cache`."""
+    """Return the folder for downloads: `KSTORM_CACHE`, otherwise `kstorm` in `XDG_CACHE_HOME` or
+    `~/.cache`.
+    """
     if chosen := os.environ.get("KSTORM_CACHE"):
         return Path(chosen).expanduser().resolve()
     base = os.environ.get("XDG_CACHE_HOME")
@@ -35,9 +36,9 @@ def run_directory(base: Path | None = None) -> Path:
     """Make a new directory for one run's logs and data. Keep at most five runs, removing the oldest
     ended ones.
 
-    It is `<base>/<time>-<pid>`. `base` defaults to `runs` in `KSTORM_HOME`, which `./run` sets to
-    the checkout's `.kstorm`. Without `KSTORM_HOME` it is in `.kstorm` of the current directory. The
-    directory is marked as in use until this process ends.
+    The directory is `<base>/<time>-<pid>`. `base` defaults to `runs` in `KSTORM_HOME`, which
+    `./run` sets to the checkout's `.kstorm`. Without `KSTORM_HOME` it is in `.kstorm` of the
+    current directory. The directory is marked as in use until this process ends.
     """
     base = _runs(base)
     base.mkdir(parents=True, exist_ok=True)
@@ -79,7 +80,7 @@ def kept_directory(name: str, base: Path | None = None, *, fresh: bool = False) 
 
 
 def remove_bulk(run: Path) -> None:
-    """Remove the data of the servers and RocksDB after a successful run. Logs and tables stay."""
+    """Remove the data of the servers and RocksDB after a successful run. Logs and tables remain."""
     for folder in ("kafka", "zookeeper", "data"):
         shutil.rmtree(run / folder, ignore_errors=True)
 

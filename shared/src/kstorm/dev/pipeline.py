@@ -1,4 +1,4 @@
-"""`./run pipeline …`: the command `kstorm-pipeline`, with this machine's jars and Java."""
+"""`./run pipeline …`: run the command `kstorm-pipeline` with this machine's jars and Java."""
 
 import os
 import sys
@@ -36,10 +36,12 @@ def pipeline_process(
     begins_at: Path | None = None,
     scratch: Path | None = None,
 ) -> ManagedProcess:
-    """A process with that name for a short command of the pipeline; `LocalError` if the pipeline is not installed.
+    """Return a process with that name for a short command of the pipeline. Raises `LocalError` if
+    the pipeline is not installed.
 
-    With `begins_at` the process starts Spark, and begins its command when that file exists. `scratch` is an existing folder
-    for temporary files; by default they are in `/tmp`, where Spark leaves some if it is killed.
+    With `begins_at`, the process starts Spark immediately, and runs its command when that file
+    exists. `scratch` is an existing folder for temporary files; by default they are in `/tmp`,
+    where Spark leaves some if it is killed.
     """
     check_installed()
     given = {**arguments, "--jars": ",".join(map(str, spark_jars()))}
@@ -55,12 +57,13 @@ def pipeline_process(
 
 
 def await_end(process: ManagedProcess, started: float, on_look: Callable[[], None]) -> None:
-    """Wait until such a process has ended, and call `on_look` each second; `LocalError` if the process still runs 15 minutes after
-    `started`, a time of the monotonic clock."""
+    """Wait until such a process has ended, and call `on_look` each second. Raises `LocalError` if
+    it still runs 15 minutes after `started`, a time of the monotonic clock.
+    """
     while process.alive:
         if time.monotonic() - started > _LONGEST_SECS:
             raise LocalError(
-                f"the {process.name} still runs after {_LONGEST_SECS:g} s; its log is {process.log_path}"
+                f"the {process.name} is still running after {_LONGEST_SECS:g} s; its log is {process.log_path}"
             )
         on_look()
         process.wait(_LOOK_SECS)
@@ -74,7 +77,9 @@ def jars_for(words: Sequence[str], environment: Mapping[str, str]) -> list[Path]
 
 
 def main() -> int:
-    """Become the pipeline; raises `LocalError` if it is not installed, or if there is no Java."""
+    """Become the pipeline. Raises `LocalError` if the pipeline is not installed, or if there is no
+    Java.
+    """
     check_installed()
     jars = {"KSTORM_PIPELINE_JARS": ",".join(map(str, jars_for(sys.argv[1:], os.environ)))}
     os.execve(  # noqa: S606

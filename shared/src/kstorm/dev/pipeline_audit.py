@@ -1,5 +1,6 @@
-"""Ends a run with the pipeline's audit, which checks that every message is accounted for. See
-docs/audit.md."""
+"""Run the pipeline's audit at the end of a run, to check that every message is accounted for. See
+docs/audit.md.
+"""
 
 import json
 import time
@@ -59,7 +60,7 @@ NOTHING: Final = AuditedTable()
 
 
 class Audit:
-    """Process that audits everything a topology has read. The topology must be idle.
+    """The process that audits all messages that a topology has read. The topology must be idle.
 
     Its tables are below `workdir`.
     """
@@ -76,7 +77,7 @@ class Audit:
         self.process = pipeline_process("audit", "audit", arguments, workdir)
 
     def run(self) -> AuditedTable:
-        """Run it to its end. Raises `LocalError` with the end of its log if it fails."""
+        """Run the audit to its end. Raises `LocalError` with the end of its log if it fails."""
         process, started = self.process, time.monotonic()
         process.start()
         try:

@@ -1,10 +1,9 @@
-"""Free loopback ports that stay reserved until the server that needs them has bound them, and over
-its restarts.
+"""Free loopback ports that stay reserved until a server has bound them, and over its restarts.
 
-A port found by binding to port 0 is in the kernel's ephemeral range. So another process may take it
-for an outgoing connection before the server is up. Reserved ports come from below that range. A
-lock file per port keeps every other kstorm process of this machine away from it as long as this
-process lives.
+A port found by binding to port 0 is in the kernel's ephemeral range. So another process may use it
+for an outgoing connection before the server is up. Reserved ports are below that range. As long as
+this process lives, a lock file per port prevents other kstorm processes on this machine from using
+the port.
 """
 
 import fcntl

@@ -1,4 +1,5 @@
-"""The last part of the set-up, in the new environment: the jars, and the bytecode of the processes, side by side.
+"""The last part of the set-up, in the new environment: fetch the jars and, in parallel, compile the
+bytecode of the processes.
 
 Without bytecode each process of a topology compiles 1,200 modules when it starts. `uv pip install --compile-bytecode` would
 compile all 5,900 modules of the packages, six times the work. So one process imports the modules of a topology's
@@ -40,7 +41,9 @@ def prepare() -> None:
 
 @contextmanager
 def _compiling() -> Iterator[None]:
-    """Compile during the block, and wait for the end. The set-up removes the mark when it changes the environment."""
+    """Compile during the block, and wait for the end. A file marks that it is done. The set-up
+    removes this file when it changes the environment.
+    """
     home = os.environ.get("KSTORM_HOME")
     if home is None or (Path(home) / _COMPILED).exists():
         yield

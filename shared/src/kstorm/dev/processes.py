@@ -1,12 +1,12 @@
-"""A child process with a name and a log. It can be stopped, killed and paused, and never outlives
-its parent.
+"""Child processes with a name and a log, which can be stopped, killed and paused, and never outlive
+their parent.
 
 - A child has its own process group. So Ctrl-C in the terminal reaches only the parent, which then
   stops its children in order.
 - A signal to a child goes to its whole group. When the child ends, its remaining descendants are
   killed, as in a container.
-- On Linux the kernel kills a child whose parent died, even by SIGKILL (`die_with_parent`).
-  Elsewhere only an orderly exit of the parent does.
+- On Linux the kernel kills a child whose parent died, even by SIGKILL (`die_with_parent`). On other
+  systems, children end only with an orderly exit of the parent.
 """
 
 import atexit
@@ -55,14 +55,14 @@ class ManagedProcess:
         self.name = name
         self.log_path = workdir / f"{name}.log"
         self.starts = 0
-        """Number of times that `start` has started it."""
+        """Number of starts."""
         self.wanted = False
         """True if it should be running: from `start` to `stop`. A death or a `kill` in between
         leaves it True."""
         self._command = [str(part) for part in command]
         self._environment = dict(environment or {})
         self._child: subprocess.Popen[bytes] | None = None
-        # Held while the process is started or ended, which may take a while.
+        # Held while the process is being started or ended, which may take some time.
         self._change_lock = threading.RLock()
         # Held only briefly, so that no signal goes to a reused process id.
         self._child_lock = threading.Lock()
@@ -118,8 +118,9 @@ class ManagedProcess:
                 self.start()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Send SIGTERM, wait up to `timeout` seconds, then kill it. Does nothing if it is not
-        running."""
+        """Send SIGTERM, wait up to `timeout` seconds, and then kill the process. Does nothing if it
+        is not running.
+        """
         with self._change_lock:
             self.wanted = False
             if self.alive:
@@ -166,7 +167,7 @@ class ManagedProcess:
     def cpu_seconds(self) -> float:
         """Return the CPU time in seconds of all its runs, with descendants.
 
-        For a run that ended by itself it includes only the time up to the previous call.
+        For a run that ended unexpectedly, it includes only the time up to the previous call.
         """
         now = 0.0
         for member in self._members():

@@ -1,8 +1,7 @@
 """Progress of a running topology by component: the sums of the services' `/status` responses.
 
-Invariant: counts are never lost. A process that dies loses its counters and restarts at zero. The
-last counters of each run are kept, so sums never decrease. They miss at most what happened between
-the last query and the death.
+A process that dies loses its counters and restarts at zero. The last counters of each run are kept,
+so that sums never decrease. They miss at most the counts between the last query and the death.
 """
 
 import time
@@ -31,7 +30,7 @@ class ComponentState:
     total: StatusCounters
     """Metrics since the start."""
     recent: StatusCounters
-    """Metrics of the last `recent_secs`. `pending` is the growth in that time."""
+    """Metrics of the last `recent_secs`. For `pending` it is the growth in that time."""
     recent_secs: float
     last_error: str
     """Type and task of the newest error of all processes, including dead ones. Empty if there was
@@ -93,7 +92,7 @@ class ProgressWatch:
         """Each worker's `/status` from the last `look`."""
 
     def look(self) -> ProgressSnapshot:
-        """Query every worker and sum up."""
+        """Query every worker and add up the responses."""
         workers = list(self._processes.workers)
         statuses = self.statuses = self._processes.statuses()
         now = time.monotonic()
@@ -128,7 +127,7 @@ class ProgressWatch:
     def _remember(
         self, now: float, totals: dict[str, StatusCounters]
     ) -> tuple[float, dict[str, StatusCounters]]:
-        """Store the totals. Return those of some seconds ago, for comparison."""
+        """Store the totals, and return those of some seconds ago for comparison."""
         self._history.append((now, totals))
         while len(self._history) > 2 and self._history[1][0] <= now - _WINDOW_SECS:
             self._history.popleft()
@@ -159,12 +158,14 @@ class ProgressWatch:
 
 
 class _ProcessLives:
-    """One worker over all its restarts."""
+    """The counters of one worker over all its restarts."""
 
     def __init__(self) -> None:
         self.kind = ""
         self.last_error = (0.0, "")
-        """Time by this process's clock, and type and task. Empty if there was none."""
+        """Time of the last error by this process's clock, and its type and task. Empty if there was
+        none.
+        """
         self.ready = False
         self._life = (0, 0.0)
         self._past = self._present = StatusCounters()

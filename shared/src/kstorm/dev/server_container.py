@@ -2,7 +2,7 @@
 
 It writes the server's settings from the environment into the data folder. It then replaces itself
 with the server (`exec`), so signals go directly to the server. The server keeps its data over
-restarts, and writes nothing outside the data folder.
+restarts, and writes only to the data folder.
 
 - `KSTORM_DATA_DIR` (default `/data`): the data folder.
 - `KSTORM_LISTEN_PORT` (default 9092 or 2181): the port for clients.
@@ -93,7 +93,9 @@ def _kafka(environ: Mapping[str, str]) -> list[str]:
             new_cluster_id(),
         ]
         if subprocess.run(tool, check=False).returncode:
-            raise LocalError(f"could not format the data folder {data}; what is above says why")
+            raise LocalError(
+                f"could not format the data folder {data}; the output above contains the reason"
+            )
     return [*java, "kafka.Kafka", properties]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-# Compiles less and starts sooner, for processes that run briefly or do little.
+# Makes Java compile less and start sooner, for processes that run briefly or have little to do.
 QUICK_START: Final = "-XX:TieredStopAtLevel=1"
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
@@ -20,20 +20,21 @@ BROKER: Final[Mapping[str, str]] = {
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",
-    # Short, so that old offsets are compacted away. A broker that starts after a kill reads them
-    # all. It reads them again in the leader epoch that starts half a second later. Kafka 4.1 may
-    # leave a coordinator failed permanently if the first read ends during the second.
+    # Short segments, so that old offsets are compacted away. A broker that starts after a kill
+    # reads all offsets, and reads them again in the leader epoch that starts half a second later.
+    # If the first read ends during the second, Kafka 4.1 may leave a coordinator in a permanently
+    # failed state.
     "offsets.topic.segment.bytes": "1048576",
     "transaction.state.log.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
-    # Check at once for timed-out transactions of killed processes, because readers wait for them.
+    # Check frequently for timed-out transactions of killed processes, because readers wait for
+    # them.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "share.coordinator.state.topic.num.partitions": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    # Members need not wait for each other when a group starts, and are declared dead within
-    # seconds.
+    # Members of a new group do not wait for each other, and are declared dead within seconds.
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     # A killed broker may return once its session has expired.

@@ -1,7 +1,8 @@
-"""Real Apache Kafka and ZooKeeper on free loopback ports, for a demo or a test on one machine.
+"""Run real Apache Kafka and ZooKeeper servers on free loopback ports, for a demo or a test on one
+machine.
 
-The rule: a server keeps its port and its data over `stop`, `kill` and `restart`, so clients see the same broker again.
-Nothing here is shared with another run. Both servers are context managers.
+A server keeps its port and its data over `stop`, `kill` and `restart`, so that clients find the
+same broker again. Runs share nothing. Both servers are context managers.
 """
 
 import json
@@ -36,7 +37,7 @@ _LOOK_SECS: Final = 0.05
 
 
 class _EmbeddedServer(ABC):
-    """A Java server as a child process: it is started, awaited and stopped. Its subclass knows its settings."""
+    """A Java server that runs as a child process. A subclass provides its settings."""
 
     def __init__(self, name: str, workdir: Path, *, heap: str, start_timeout: float) -> None:
         self.name = name
@@ -55,13 +56,17 @@ class _EmbeddedServer(ABC):
 
     @property
     def process(self) -> ManagedProcess:
-        """The server's process, for a caller that pauses or measures it; `LocalError` before the first start."""
+        """The server's process, for a caller that pauses or measures it. Raises `LocalError` before
+        the first start.
+        """
         if self._process is None:
             raise LocalError(f"{self.name} was never started")
         return self._process
 
     def start(self) -> Self:
-        """Start the server and wait until it serves; `LocalError` with the cause or the end of its log if it does not."""
+        """Start the server and wait until it is ready. Raises `LocalError`, with the cause or the
+        end of the log, if it does not start.
+        """
         if self._process is None:
             self.data_directory.mkdir(parents=True, exist_ok=True)
             arguments = self._prepare()
@@ -84,13 +89,15 @@ class _EmbeddedServer(ABC):
         self.process.kill()
 
     def abandon(self) -> None:
-        """Kill the server for good. If another thread is starting it, that start fails."""
+        """Kill the server permanently. If another thread is starting it, that start fails."""
         self._abandoned.set()
         if self._process is not None:
             self._process.kill()
 
     def check(self) -> None:
-        """Raise `LocalError` with the cause or the end of the log if the server has ended by itself."""
+        """Raise `LocalError`, with the cause or the end of the log, if the server has ended
+        unexpectedly.
+        """
         process = self.process
         if process.wanted and not process.alive:
             raise LocalError(self._failure(f"ended with exit code {process.returncode}", process))
@@ -117,7 +124,7 @@ class _EmbeddedServer(ABC):
 
     @abstractmethod
     def _serves(self) -> bool:
-        """True if a client gets a correct answer; takes a few seconds at most."""
+        """Return True if a client gets a correct response. Takes a few seconds at most."""
 
     def _java(self, *arguments: str | Path) -> list[str | Path]:
         return [find_java().executable, *java_options(self._heap), *arguments]
@@ -137,7 +144,7 @@ class _EmbeddedServer(ABC):
             raise LocalError(self._failure(problem, process))
 
     def _failure(self, problem: str, process: ManagedProcess) -> str:
-        """One line if the log shows a cause that is known, else the end of the log."""
+        """Return one line if the log shows a known cause, otherwise the end of the log."""
         if cause := explain_run(process.log_tail(200), self.data_directory):
             return f"{self.name} {problem}: {cause}. Its log is {process.log_path}"
         return (
@@ -148,12 +155,14 @@ class _EmbeddedServer(ABC):
 class EmbeddedKafka(_EmbeddedServer):
     """Apache Kafka: one KRaft node that is broker and controller, on 127.0.0.1.
 
-    `workdir` gets the broker's data and log. `heap` is the JVM's (`-Xmx`). `settings` are broker settings that replace or
-    extend the settings below. With `quick_start` Java compiles less: the broker starts with two thirds of the CPU, but a
-    broker that runs for long is slower. Each name in `detours` (capital letters) adds a listener whose clients connect to
-    that `host:port`; `listener_port` is the port that the detour has to lead to. `start_timeout` is in seconds. `logins` are
-    the passwords of users, who may log in by SCRAM-SHA-512 at listeners with TLS. There is one such listener for each of
-    `certificates`, which are PEM files with a key and its certificate.
+    `workdir` is the folder for the broker's data and log. `heap` is the heap size of the JVM
+    (`-Xmx`). `settings` are broker settings that replace or extend the settings below. With
+    `quick_start` Java compiles less: the start takes two thirds of the CPU time, but the broker is
+    slower in a long run. Each name in `detours` (capital letters) adds a listener whose clients
+    connect to that `host:port`; `listener_port` is the port that the detour has to lead to.
+    `start_timeout` is in seconds. `logins` are the passwords of users, who may log in by
+    SCRAM-SHA-512 at listeners with TLS. There is one such listener for each of `certificates`,
+    which are PEM files with a key and its certificate.
     """
 
     def __init__(
@@ -259,7 +268,7 @@ class EmbeddedKafka(_EmbeddedServer):
         return settings
 
     def _serves(self) -> bool:
-        # A client of librdkafka would only wait and log errors until the port is open.
+        # Until the port is open, a librdkafka client would only wait and log errors.
         if not _accepts_connections(self._port):
             return False
         try:
@@ -275,10 +284,12 @@ class EmbeddedKafka(_EmbeddedServer):
 class EmbeddedZooKeeper(_EmbeddedServer):
     """Apache ZooKeeper: one standalone server on 127.0.0.1, for session timeouts from 1 s to 60 s.
 
-    `workdir` gets the server's data and log. `heap` is the JVM's (`-Xmx`). `tick_ms` is ZooKeeper's `tickTime`; a session
-    lasts at least two ticks. `start_timeout` is in seconds. `logins` are the passwords of users, who may log in by SASL's
-    DIGEST-MD5. `certificate` is a PEM file with a key and its certificate, for a second port, with TLS. `authority` is a PEM
-    file of the authorities that sign clients' certificates; with it, clients must show one at that port.
+    `workdir` is the folder for the server's data and log. `heap` is the heap size of the JVM
+    (`-Xmx`). `tick_ms` is ZooKeeper's `tickTime`; a session lasts at least two ticks.
+    `start_timeout` is in seconds. `logins` are the passwords of users, who may log in by SASL's
+    DIGEST-MD5. `certificate` is a PEM file with a key and its certificate, for a second port, with
+    TLS. `authority` is a PEM file of the authorities that sign clients' certificates; with it,
+    clients must present a certificate at that port.
     """
 
     def __init__(
@@ -343,7 +354,7 @@ class EmbeddedZooKeeper(_EmbeddedServer):
         return settings
 
     def _login_options(self) -> Sequence[str]:
-        """Write the logins to a file; return the options that make the server read it."""
+        """Write the logins to a file, and return the options that make the server read it."""
         if not self._logins:
             return ()
         users = [f"user_{user}={json.dumps(password)}" for user, password in self._logins.items()]

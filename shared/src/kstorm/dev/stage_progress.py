@@ -1,7 +1,8 @@
-"""One line for each stage of a command: its name, how far it is, its seconds.
+"""Show one line for each stage of a command, with its name, its progress and its duration.
 
-On a terminal the line is drawn again in its place. Elsewhere, in a log of CI for example, a line is printed every ten
-seconds and at the end. The set-up uses this module before any package is installed, so it imports only the standard library.
+On a terminal the line is updated in place. Elsewhere, for example in a CI log, a line is printed
+every ten seconds and at the end. The set-up uses this module before any package is installed, so it
+imports only the standard library.
 """
 
 import shutil
@@ -18,7 +19,9 @@ _LINE_SECS: Final = 10.0
 
 
 class StageProgress:
-    """The line of one stage: a context manager. If its block raises, the line stays as it is, without the end."""
+    """The line of one stage, as a context manager. If its block raises an error, the line remains
+    unfinished.
+    """
 
     def __init__(self, stage: str, out: IO[str] | None = None) -> None:
         self._stage = stage
@@ -36,8 +39,9 @@ class StageProgress:
         return time.monotonic() - self._began
 
     def show(self, share: float | None = None, note: str | None = None) -> None:
-        """Show how far the stage is; `share` is from 0 to 1 and never goes back. Without values the line shows the same again,
-        with the seconds of now."""
+        """Show the progress of the stage. `share` is from 0 to 1 and never decreases. Without
+        arguments, only the duration is updated.
+        """
         if share is not None:
             self._share = max(self._share, min(share, 1.0))
         if note is not None:
@@ -55,7 +59,7 @@ class StageProgress:
             self._draw()
 
     def end(self, note: str = "") -> None:
-        """Print the line for the last time, complete."""
+        """Print the final, complete line."""
         if not self._closed:
             self._share, self._note = 1.0, note
             self._draw()

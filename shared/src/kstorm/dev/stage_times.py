@@ -1,7 +1,8 @@
-"""The seconds of each stage of a command, including the stages of the set-up, which are other processes.
+"""The duration of each stage of a command, including the stages of the set-up, which run in other
+processes.
 
-`./run demo` exports when it was started, as `KSTORM_STARTED_AT`. A stage of the set-up is noted in `.kstorm/took.json`, where
-the demo finds the stages of its own command.
+`./run demo` exports its start time as `KSTORM_STARTED_AT`. The set-up records its stages in
+`.kstorm/took.json`, where the demo finds those of its own command.
 """
 
 import json
@@ -17,7 +18,9 @@ _STARTED_AT: Final = "KSTORM_STARTED_AT"
 
 
 def started_at() -> float:
-    """When the command was given, in seconds of Unix time; now if `./run` did not start this process."""
+    """Return the Unix time at which the user started the command, or the current time if `./run`
+    did not start this process.
+    """
     with suppress(KeyError, ValueError):
         return float(os.environ[_STARTED_AT].replace(",", "."))
     return time.time()
@@ -29,13 +32,15 @@ def by_run() -> bool:
 
 
 def note_stage_time(home: Path, stage: str, seconds: float) -> None:
-    """Note how long a stage of the set-up took."""
+    """Record the duration of a stage of the set-up."""
     noted = {**_read_times(home), stage: {"seconds": round(seconds, 1), "ended_at": time.time()}}
     (home / _FILE).write_text(json.dumps(noted) + "\n")
 
 
 def set_up_times(home: Path, since: float) -> Mapping[str, float]:
-    """The seconds of each stage of the set-up that ended after `since`, in order."""
+    """Return the duration in seconds of each stage of the set-up that ended after `since`, in
+    order.
+    """
     found = [each for each in _read_times(home).items() if each[1]["ended_at"] >= since]
     return {stage: times["seconds"] for stage, times in sorted(found, key=lambda each: each[1]["ended_at"])}  # fmt: skip
 

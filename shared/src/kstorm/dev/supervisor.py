@@ -1,8 +1,8 @@
-"""Keeps processes running, like a kubelet keeps the containers of a pod running.
+"""Keep processes running, as a kubelet does with the containers of a pod.
 
-A process that was added and dies, for whatever reason, is restarted after a short delay. This ends
-when it is removed or the supervisor stops. One stopped on purpose by `ManagedProcess.stop` stays
-down.
+If an added process dies for any reason, the supervisor restarts it after a short delay, until the
+process is removed or the supervisor is stopped. A process that `ManagedProcess.stop` has stopped is
+not restarted.
 """
 
 import logging
@@ -23,7 +23,8 @@ _LOOK_SECS: Final = 0.05
 class Supervisor:
     """Restarts its processes. As a context manager it stops them all at its end.
 
-    `restart_delay`: seconds from noticing a death to the restart, the same for every death.
+    `restart_delay` is the time in seconds from the detection of a death to the restart. It is the
+    same for every death.
     """
 
     def __init__(self, *, restart_delay: float = 1.0) -> None:

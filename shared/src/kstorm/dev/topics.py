@@ -1,5 +1,4 @@
-"""Topics outside the topology that its spouts read and its sinks write, and removal of everything a
-run created."""
+"""Create the source and sink topics of a local run, and remove everything that the run created."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -39,7 +38,7 @@ def cleaned_up(
 
 
 def _remove_from_kafka(settings: Settings, topics: list[str], group_prefix: str) -> None:
-    """Remove whatever can be removed. Missing topics and groups are ignored."""
+    """Remove topics and groups. Those that are missing are ignored."""
     admin = Admin(settings).client
     with suppress(KafkaException):
         found = admin.list_consumer_groups(request_timeout=_TIMEOUT_SECS).result().valid

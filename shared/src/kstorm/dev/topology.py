@@ -1,7 +1,7 @@
 """`kstorm dev MODULE:ATTR|FILE`: runs a topology on this machine while its code changes.
 
 There is one process per executor, as on Kubernetes. Kafka and ZooKeeper are started unless they are
-given. The command shows progress until Ctrl-C, and then lets open trees finish.
+given. The command shows progress until Ctrl-C, and then waits for open trees to finish.
 """
 
 import argparse
@@ -43,7 +43,8 @@ _READY_SECS: Final = 240.0
 _LOOK_SECS: Final = 0.5
 
 # The topology's topics are created with exact partition counts before anything runs. Automatic
-# creation remains for topics that its bolts write to, because only the bolts know them.
+# creation remains enabled for the topics that its bolts write, because only the bolts' code
+# determines them.
 _KAFKA_SETTINGS: Final = {"auto.create.topics.enable": "true", "num.partitions": str(_PARTITIONS)}
 
 

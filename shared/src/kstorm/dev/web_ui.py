@@ -1,5 +1,6 @@
-"""Runs the web UI next to a local run. The process ends with the run, and the run does not depend
-on it."""
+"""Run the web UI next to a local run. Its process ends with the run, and the run does not depend on
+it.
+"""
 
 import importlib
 import importlib.util
@@ -18,7 +19,8 @@ def web_ui(folder: Path, *, wanted: bool = True) -> Iterator[str]:
     installed.
 
     The web UI responds about a second later. Raises `ConfigError` for invalid settings in the
-    environment. Otherwise the process would exit because of them unnoticed.
+    environment. Otherwise the web UI's process would exit because of them, and the user would not
+    notice.
     """
     if not wanted or importlib.util.find_spec("kstorm_ui") is None:
         yield ""

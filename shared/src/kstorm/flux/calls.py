@@ -1,4 +1,4 @@
-"""Call the classes and functions named in a topology file. Errors include the place in the file."""
+"""Call the classes and functions named in a topology file. Errors name the place in the file."""
 
 import inspect
 import typing
@@ -32,8 +32,8 @@ def call_at(
 ) -> Any:
     """Call a function. Raises `ConfigError` with the place in the file for any exception.
 
-    `places` are those of the arguments from the file. Their values are checked against the
-    function's annotations.
+    `places` are the places of the arguments in the file. The values of these arguments are checked
+    against the function's annotations.
     """
     try:
         signature = inspect.signature(function)
@@ -60,8 +60,9 @@ def call_at(
 
 
 def _initializer(function: Callable[..., Any]) -> object:
-    """Return the object that has the parameters' types. For a class this is its `__init__`, since
-    the class itself has the types of its attributes."""
+    """Return the object with the annotations of the parameters. For a class this is its `__init__`,
+    because the annotations of the class itself are those of its attributes.
+    """
     return getattr(function, "__init__") if isinstance(function, type) else function  # noqa: B009 - mypy accepts only getattr
 
 
@@ -129,7 +130,7 @@ def convert_arguments(
 
 
 def _quoted(value: Any, hint: Any) -> str:
-    """Return the advice for text that YAML reads as something else, such as `on` or 20261123."""
+    """Return advice about text that YAML reads as another type, such as `on` or 20261123."""
     if isinstance(value, bool | int | float | date) and fits("", hint, builtins_only=True):
         return "; YAML reads it as text if it is in quotes"
     return ""

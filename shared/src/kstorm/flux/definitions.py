@@ -1,4 +1,4 @@
-"""Convert a file's values to definitions. Errors include the position and what to write instead."""
+"""Convert a file's values to definitions. Errors name the position and the correct form."""
 
 import re
 from difflib import get_close_matches
@@ -29,7 +29,7 @@ _FLUX: Final = {
     "offHeapMemoryLoad": _RESOURCES,
     "cpuLoad": _RESOURCES,
 }
-"""Keys of Storm's Flux that have another name or no counterpart here, and what to do instead."""
+"""Keys of Storm's Flux that have another name or no counterpart in kstorm, each with a remedy."""
 
 _PATH: Final = re.compile(r"(?: - at|in) `(\$[^`]*)`$")
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")

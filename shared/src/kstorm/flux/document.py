@@ -20,7 +20,7 @@ _NUMBERS: Final = {"tag:yaml.org,2002:float", "tag:yaml.org,2002:int"}
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _AMBIGUOUS: Final = re.compile(r".*:.*|[-+]?0[0-9_]+")
 _MOST_VALUES: Final = 100_000
-"""Most values of a file, if each alias is replaced by a copy."""
+"""Maximum number of values in a file, counting each alias as a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,9 @@ class _NodeWalk:
         self._weigh(node)
 
     def _weigh(self, node: Node) -> None:
-        """Refuse aliases of aliases: a few lines of them are billions of values."""
+        """Refuse too many nested aliases, because a few lines of them can expand to billions of
+        values.
+        """
         below = (
             [one for _, one in node.value] if isinstance(node, MappingNode) else list(node.value)
         )
@@ -198,8 +200,9 @@ class _NodeWalk:
         )
 
     def _read(self, node: Node, text: str) -> ScalarNode:
-        """Resolve text as YAML resolves a value without quotes. Times, values that look like times
-        and numbers that begin with 0 stay text."""
+        """Resolve text as YAML resolves a value without quotes. Times, values that look like times,
+        and numbers that begin with 0 remain text.
+        """
         tag = _tag_of(self._loader, text)
         plain = tag in _KINDS and _AMBIGUOUS.fullmatch(text) is None
         return self._scalar(node, text, tag if plain else _TEXT)
@@ -233,7 +236,9 @@ def _texts_of(text: str) -> list[str] | None:
 
 
 def _entry(node: Node, step: Step) -> tuple[Node, Node] | None:
-    """Return key and value of a mapping's entry, or the item of a list twice."""
+    """Return the key and the value of a mapping's entry. For an item of a list, return the item
+    twice.
+    """
     if isinstance(node, MappingNode) and isinstance(step, str):
         return next(_entries(node, step), None)
     if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):

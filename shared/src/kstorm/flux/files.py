@@ -1,4 +1,4 @@
-"""File access of `kstorm.flux`. No other module of it reads from disk."""
+"""File access of `kstorm.flux`. None of its other modules reads from disk."""
 
 import sys
 from pathlib import Path

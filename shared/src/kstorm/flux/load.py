@@ -46,7 +46,8 @@ def load_file(
 def read(
     path: Path, *, environment: Mapping[str, str] | None = None, properties: Path | None = None
 ) -> Wiring:
-    """Read the definitions of a file and of the files that it includes. Imports nothing yet.
+    """Read the definitions of a file and of the files that it includes. This does not import any
+    classes yet.
 
     Raises `ConfigError` with file, line and column.
     """
@@ -58,7 +59,7 @@ def read(
 
 
 def build(wiring: Wiring) -> Topology:
-    """Create the objects and wire them into a topology. Raises `ConfigError` or `TopologyError`."""
+    """Create the objects and connect them to a topology. Raises `ConfigError` or `TopologyError`."""
     objects = Objects(wiring.components)
     config = _config(wiring)
     if wiring.source is not None:
@@ -191,8 +192,9 @@ def _at(place: FilePosition, function: Callable[..., R], *args: Any, **kwargs: A
 
 
 def _likely(wiring: Wiring, message: str) -> FilePosition | str:
-    """Return the likely position of an error about the whole wiring. Its message names both ends of
-    a stream, or one ID."""
+    """Return the likely position of an error about the whole wiring. The message of such an error
+    names both ends of a stream, or one ID.
+    """
     for (emitter, bolt, _), stream in wiring.streams.items():
         if f"bolt {bolt!r}" in message and repr(emitter) in message:
             return stream.at()

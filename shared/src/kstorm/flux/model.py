@@ -1,8 +1,8 @@
 """The keys of a topology's YAML file. The parser and the schema for editors are both derived from
 this model.
 
-The names are those of Storm's Flux in Python spelling. No section is required, since another file
-may include this one.
+The names are those of Storm's Flux in Python spelling. No section is required, because a file may
+be included by another one.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -71,7 +71,9 @@ class MethodDef(_Definition):
 
 
 class ObjectDef(_Definition):
-    """An object: its class, its constructor's arguments, and what to set and call afterwards."""
+    """An object: its class, its constructor's arguments, the properties to set, and the methods to
+    call afterwards.
+    """
 
     class_: Annotated[str, Meta(description="package.module:Class", extra_json_schema=_NAMED)] = (
         msgspec.field(name="class")
@@ -163,7 +165,9 @@ class IncludeDef(_Definition):
 
 
 class SourceDef(_Definition):
-    """Returns the topology. Parameters called `name` and `config` receive those of this file."""
+    """A function that returns the topology. Its parameters `name` and `config` receive the values
+    of this file.
+    """
 
     function: Annotated[str, Meta(description="package.module:function", extra_json_schema=_NAMED)]
     args: Args = []

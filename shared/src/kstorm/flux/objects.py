@@ -1,7 +1,7 @@
 """Create the objects that a topology file defines: import their classes and call them.
 
-Anyone who can write the file chooses what is imported and called. So the file must be as trusted as
-code.
+The author of the file chooses which classes are imported and called. So the file must be as trusted
+as code.
 """
 
 import dataclasses
@@ -61,7 +61,7 @@ class Objects:
             returned = self.call(
                 method_of(made, method.name, at), where, ("config_methods", index), method.name
             )
-            # such as the with_… methods of frozen objects
+            # Methods of frozen objects return a copy.
             if isinstance(returned, type(made)):
                 made = returned
         return made

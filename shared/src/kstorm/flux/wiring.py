@@ -1,4 +1,6 @@
-"""The definitions of a file and of all files that it includes. Each one has its source file."""
+"""The definitions of a file and of all files that it includes. Each definition records its source
+file.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,15 +42,16 @@ class Wiring:
     spouts: dict[str, Located[VertexDef]] = field(default_factory=dict)
     bolts: dict[str, Located[VertexDef]] = field(default_factory=dict)
     streams: dict[tuple[str, str, str], Located[StreamDef]] = field(default_factory=dict)
-    """By emitter, subscriber and stream ID."""
+    """Streams by emitter, subscriber and stream ID."""
     files: list[Path] = field(default_factory=list)
     """The files read, starting with the topology's file. Excludes `resources`."""
     resources: list[Path] = field(default_factory=list)
     """Included files that were found on the Python path."""
 
     def add(self, other: "Wiring", *, override: bool) -> None:
-        """Add the definitions of another file. For duplicate names the existing one wins unless
-        `override`."""
+        """Add the definitions of another file. If a name exists in both, the existing definition is
+        kept unless `override`.
+        """
         if other.name is not None and (override or self.name is None):
             self.name = other.name
         if other.source is not None and (override or self.source is None):

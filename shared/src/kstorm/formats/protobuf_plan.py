@@ -52,7 +52,7 @@ class MessageType:
 
 
 UNKNOWN: Final = MessageType(None)
-"""Stands for the type of an unknown group."""
+"""The type of an unknown group."""
 
 
 @dataclass(slots=True, frozen=True, eq=False)
@@ -60,9 +60,9 @@ class FieldCost:
     """Values that each occurrence of a field adds."""
 
     bit: int
-    """A single bit that identifies the field in its message."""
+    """A value with a single bit, which identifies the field in its message."""
     values: int
-    """Values that each occurrence adds, without nested ones."""
+    """Number of values that each occurrence adds, without nested ones."""
     first: int = 0
     """Additional values of the first occurrence: the field's name, and the list or dict."""
     kind: MessageType | None = None

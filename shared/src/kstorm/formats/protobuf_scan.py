@@ -136,7 +136,7 @@ class _MessageScan:
             self._add((stop - at) // (8 if field.packed is WireType.EIGHT else 4))
 
     def _unpack(self, spans: dict[int, tuple[int, int]], level: int) -> None:
-        """Count the contents of an `Any`, which also become a dict if the type is known."""
+        """Count the contents of an `Any`, which are also converted to a dict if the type is known."""
         url, value = (spans.get(number << 3 | WireType.LENGTH, (0, 0)) for number in (1, 2))
         kind = self._kinds.any_of(self._data[slice(*url)].decode(errors="replace"))
         if kind:

@@ -1,7 +1,9 @@
-"""Find the task whose state has a key: the one to which the input's grouping sends its tuples.
+"""Find the task whose state has a key, which is the task to which the input's grouping sends the
+key's tuples.
 
-A bolt may store anything under any key. So unless the user gives the grouping values, this is a
-guess. They are assumed to be the key itself, as in a word count, or the JSON list in the key.
+A bolt may store anything under any key. So unless the user gives the grouping values, the result is
+a guess. It assumes that the values are the key itself, as in a word count, or the items of a JSON
+list.
 """
 
 from collections.abc import Sequence
@@ -15,9 +17,9 @@ from kstorm.topology.keys import listed_values
 def owner_of(outline: Outline, component: str, values: Sequence[Any]) -> int | None:
     """Return the topology-wide id of the task that receives tuples with these grouping values.
 
-    None if it cannot be determined: an input has no fields grouping, or one with another number of
-    fields. Raises `EmitError` if a value cannot be grouped by. Raises `TopologyError` if the
-    component is unknown.
+    None if it cannot be determined, because an input has no fields grouping, or one with another
+    number of fields. Raises `EmitError` for a value that cannot be a key. Raises `TopologyError` if
+    the component is unknown.
     """
     tasks = outline.task_ids(component)
     if len(tasks) == 1:

@@ -1,8 +1,9 @@
-"""Outline of a topology as JSON: what is needed to read its topics without its code.
+"""The outline of a topology as JSON: the facts that a program needs to read its topics without its
+code.
 
-It has names, numbers, and the sources of spouts. Each process serves it at `/topology`, and the
-file of a local run contains it. Reader and writer may be of different versions. Unknown fields are
-ignored and missing ones have their defaults.
+It contains names, numbers, and the sources of spouts. Each process serves the outline at
+`/topology`, and the file of a local run contains it. Reader and writer may have different versions:
+unknown fields are ignored, and missing ones have their defaults.
 """
 
 from collections.abc import Sequence
@@ -60,7 +61,7 @@ class SpoutSource(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def config(self) -> SpoutConfig:
-        """The spout's configuration as far as the outline has it."""
+        """The spout's configuration with the fields that the outline contains."""
         return SpoutConfig(
             KafkaHosts(self.bootstrap or None),
             self.topic,
@@ -143,7 +144,7 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
     def check_reader(self, component: str | None) -> None:
         """Raise `AbsentError` if the component is not a spout that reads Kafka.
 
-        None means any component: then at least one must read Kafka.
+        None means any component. In this case at least one must read Kafka.
         """
         readings = self.readings
         if not readings or (component and component not in readings):

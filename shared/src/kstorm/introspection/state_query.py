@@ -1,4 +1,4 @@
-"""JSON of `/state`: the state of a service's tasks, and how clients decode it.
+"""The JSON of `/state`, which contains the state of a service's tasks, and its decoding by clients.
 
 A value is plain JSON if JSON can represent it. Otherwise, for example for bytes, it is the stored
 MessagePack in Base64.
@@ -19,10 +19,12 @@ LOGIN_HEADER: Final = "X-Kstorm-Token"
 
 
 class StateVersion(msgspec.Struct, frozen=True):
-    """The checkpoint that an answer reflects: everything in the checkpoint, and nothing newer."""
+    """The checkpoint that an answer reflects. The answer contains everything in the checkpoint, and
+    no later changes.
+    """
 
     offset: int
-    """Last offset of the task's changelog in the checkpoint, or -1 if nothing was ever written."""
+    """Last offset of the task's changelog in the checkpoint, or -1 if it was never written."""
     time: float
     """Unix time at which the changelog had no records after that offset."""
 
@@ -81,7 +83,7 @@ def json_of_value(key: str, stored: bytes) -> dict[str, Any]:
 
 
 def _survives_json(value: Any) -> bool:
-    """Return True if the value survives a round trip through JSON."""
+    """Return True if JSON can represent the value without a loss."""
     match value:
         case None | bool() | int() | str():
             return True

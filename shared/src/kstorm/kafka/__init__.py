@@ -1,4 +1,4 @@
-"""Both ends of a topology on Kafka: `KafkaSpout` and `KafkaBolt`, and what configures them."""
+"""The Kafka source and sink of a topology, `KafkaSpout` and `KafkaBolt`, and their configuration."""
 
 from kstorm.kafka.bolt import KafkaBolt
 from kstorm.kafka.callback import ProducerCallback, RecordMetadata

@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 
 _TRY_AGAIN_SECS: Final = 0.05
 _TELL_AFTER: Final = 40
-"""Retries before the wait is reported: a first registry lookup of a few ms is normal."""
+"""Number of retries before the wait is reported. A first registry lookup normally takes a few ms.
+"""
 
 
 class KafkaBolt(KafkaBoltSettings, Bolt):
@@ -78,11 +79,11 @@ class KafkaBolt(KafkaBoltSettings, Bolt):
         )
 
     def execute(self, tuple: Tuple) -> Maybe:
-        """Pass the record to the producer. The tuple is acked or failed when the broker reports.
+        """Pass the record to the producer. The tuple is acked or failed when the broker responds.
 
-        A tuple without a topic is acked and counted as skipped, with a warning (Storm's rule). If
-        the serializer raises `NotYetError`, the tuple is held and retried until the message
-        timeout, when it fails. While the buffer of held tuples is full, this waits for space.
+        As in Storm, a tuple without a topic is acked with a warning, and counted as skipped. If the
+        serializer raises `NotYetError`, the tuple is held and retried, and fails after the message
+        timeout. While the buffer of held tuples is full, this method waits for space.
         """
         if tuple.is_tick:
             return None
@@ -126,14 +127,17 @@ class KafkaBolt(KafkaBoltSettings, Bolt):
                 None if self._lineage is None else self._lineage.of_batch(batch),
             )
         except NotYetError:
-            # The tuples are executed one by one, which holds those that cannot be serialized yet.
+            # The tuples are executed one by one, so that those that cannot be serialized yet are
+            # held.
             return NotImplemented
         if self._fire_and_forget:
             self.collector.ack_batch(batch)
         return None
 
     async def cleanup(self) -> None:
-        """Close the bolt's own producer, if any. Tuples still held are replayed elsewhere."""
+        """Close the bolt's own producer, if any. Tuples that are still held are replayed to another
+        task.
+        """
         self._held.clear()
         await self._writer.close()
         for serializer in (self._key_serializer, self._value_serializer):
@@ -157,7 +161,9 @@ class KafkaBolt(KafkaBoltSettings, Bolt):
         }
 
     def _write_or_hold(self, topic: str, tuple: Tuple) -> None:
-        """Hold the tuple if its record cannot be built yet, or if earlier ones are held (order)."""
+        """Hold the tuple if its record cannot be built yet, or if earlier tuples are held, to keep
+        the order.
+        """
         if self._held:
             self._held.add(topic, tuple)
             return
@@ -255,7 +261,9 @@ class KafkaBolt(KafkaBoltSettings, Bolt):
     def _without_raising(
         self, topic: str, tuple: Tuple, write: Callable[[str, Tuple], None]
     ) -> None:
-        """Fail the tuple if writing raises, except for `NotYetError`. No caller handles errors."""
+        """Fail the tuple if writing raises an error other than `NotYetError`, because no caller
+        handles errors.
+        """
         try:
             write(topic, tuple)
         except NotYetError:
@@ -298,7 +306,7 @@ class KafkaBolt(KafkaBoltSettings, Bolt):
             self._tell(error)
 
     def _tell(self, error: KstormError) -> None:
-        """Report an error once, not for each of thousands of records that wait for a broker."""
+        """Report an error once, and not for each of thousands of records that wait for a broker."""
         if str(error) != self._failing:
             self._failing = str(error)
             self.collector.report_error(error)

@@ -39,8 +39,8 @@ class ProducerCallback:
     ) -> None:
         """Called once per record, with its `metadata` or the `error` that prevented the write.
 
-        Must not block: other records are not reported meanwhile. Exceptions are reported and do not
-        affect the tuple.
+        It must not block, because other records are not reported during the call. Exceptions are
+        reported, and do not affect the tuple.
         """
         raise NotImplementedError
 

@@ -2,8 +2,8 @@
 
 They are stored with the offset, so that the next owner does not emit them again. Otherwise one
 message that keeps failing would cause thousands of later messages to be repeated. Only acked
-offsets count. Dead letters, messages without tuples and gaps are read again, so that the next
-finished range records them.
+offsets are included. Dead letters, messages without tuples and gaps are read again, so that the
+next finished range records them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ MOST_RUNS: Final = 100
 
 
 def runs_between(first: int, end: int, but: Iterable[Run]) -> list[Run]:
-    """Return the longest runs from `first` to `end` without those in `but`, which is in order."""
+    """Return the longest runs from `first` to `end` that are not in `but`. `but` must be in order."""
     found = []
     for start, behind in but:
         if start >= end:
@@ -38,7 +38,7 @@ class CompletedRanges:
     def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = list(runs)
         self.end = runs[-1][1] if runs else 0
-        """Contains no offset from here on."""
+        """No offset at or above this one is included."""
 
     def has(self, offset: int) -> bool:
         """Return True if the offset was finished. Discards the runs below it."""

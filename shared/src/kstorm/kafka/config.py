@@ -16,7 +16,7 @@ from kstorm.kafka.hosts import BrokerHosts, StaticHosts
 from kstorm.kafka.message_limits import MOST_MESSAGE_BYTES
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import MultiScheme, RawMultiScheme, check_multi_scheme
-from kstorm.topology import DEFAULT_STREAM
+from kstorm.topology import DEFAULT_STREAM, Tuple
 
 SPOUTS_OWN_PROPERTIES: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
@@ -24,8 +24,9 @@ SPOUTS_OWN_PROPERTIES: Final[Mapping[str, Any]] = {
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
 }
-"""librdkafka consumer properties that users cannot change. The spout itself decides which offsets
-it stores and how it handles an offset that is out of range."""
+"""librdkafka consumer properties that users cannot change. The spout itself manages its offsets and
+handles an offset that is out of range.
+"""
 
 EARLIEST_TIME: Final = -2
 """`start_offset_time`: start at the oldest message in the topic."""
@@ -47,8 +48,9 @@ class ProcessingGuarantee(Enum):
 
     NO_GUARANTEE = auto()
     """A message is finished as soon as it is emitted. The offset is stored every
-    `state_update_interval_ms`. Failed messages are lost. Messages emitted since the last write are
-    emitted again after a crash. Tuple trees are not tracked."""
+    `state_update_interval_ms`. Failed messages are lost. After a crash, messages emitted since the
+    last write are emitted again. Tuple trees are not tracked.
+    """
 
 
 _CHECKED_BELOW: Final = (
@@ -89,9 +91,10 @@ class KafkaConfig:
 
     fetch_max_wait: int = field(default=500, kw_only=True)
     """Maximum milliseconds that a broker delays its response while there are no new messages
-    (`fetch.wait.max.ms`). Brokers return new messages immediately, whatever the value. Storm's
-    default is 10,000. Here one connection serves all partitions of a broker, and a newly assigned
-    partition waits for the pending fetch (up to 8.5 s observed)."""
+    (`fetch.wait.max.ms`). Brokers return new messages immediately, regardless of this value.
+    Storm's default is 10,000. kstorm's is lower, because one connection serves all partitions of a
+    broker, and a newly assigned partition waits for the pending fetch (up to 8.5 s in a test).
+    """
 
     buffer_size_bytes: int = field(default=1024 * 1024, kw_only=True)
     """Bytes of the socket receive buffer (`socket.receive.buffer.bytes`). 0: system default."""
@@ -110,12 +113,14 @@ class KafkaConfig:
 
     start_offset_time: int = field(default=EARLIEST_TIME, kw_only=True)
     """Start of a partition without a stored offset: `EARLIEST_TIME`, `LATEST_TIME` or a Unix time
-    in ms. With `LATEST_TIME`, a partition or topic found later starts at its beginning."""
+    in ms. With `LATEST_TIME`, a partition or topic that is created later starts at its beginning.
+    """
 
     max_offset_behind: int | None = field(default=None, kw_only=True)
-    """Maximum number of offsets to be behind. If a stored offset is further behind the offset of
-    `start_offset_time`, the partition starts there instead. A failed message further behind the
-    newest emitted one becomes a dead letter. None: no limit."""
+    """Maximum distance in offsets. If a stored offset is further behind the offset of
+    `start_offset_time`, the partition starts there instead. A failed message that is further behind
+    the newest emitted message becomes a dead letter. None: no limit.
+    """
 
     use_start_offset_time_if_offset_out_of_range: bool = field(default=True, kw_only=True)
     """Start again at `start_offset_time` if the broker does not have the offset to read from (the
@@ -198,9 +203,10 @@ class SpoutConfig(KafkaConfig):
     `<zk_root>/<id>/<topic>/partition_<n>`. "": ZooKeeper's root."""
 
     id: str = ""
-    """Required. Identifies this spout's reading of the topic: the node under `zk_root` and the
-    consumer group that shows its lag. Keep it across redeployments, otherwise the spout starts from
-    scratch. It must be unique per spout."""
+    """Required. Identifies this spout as a reader of the topic. It names the node under `zk_root`
+    and the consumer group that shows the lag. Do not change it between deployments, because the
+    spout would not find its stored offsets. It must be unique per spout.
+    """
 
     zk_servers: Sequence[str] | None = field(default=None, kw_only=True)
     """Hosts of the offsets' ZooKeeper. None: the service's own (`KSTORM_ZOOKEEPER`)."""
@@ -214,7 +220,19 @@ class SpoutConfig(KafkaConfig):
     """Retry settings and `max_uncommitted_offsets` apply only to `AT_LEAST_ONCE`."""
 
     state_update_interval_ms: int = field(default=2000, kw_only=True)
-    """Milliseconds between two writes of changed offsets. A crash repeats at least this much."""
+    """Milliseconds between two writes of changed offsets. After a crash, the messages of at least
+    this time are repeated.
+    """
+
+    event_time: str | Callable[[Tuple], Any] | None = field(default=None, kw_only=True)
+    """Where the event time of a message is found, in Unix milliseconds: a field of its tuples, or a
+    function of a tuple. The spout then computes the watermark of each partition, for all windowed
+    bolts behind it. None: it uses the time of the windowed bolts that subscribe to the spout
+    itself."""
+
+    event_time_idle_ms: int | None = field(default=None, kw_only=True)
+    """Milliseconds after which a partition that was read to its end no longer holds the watermark
+    back. Its next messages may be late. None: every partition is waited for."""
 
     output_stream_id: str = field(default=DEFAULT_STREAM, kw_only=True)
     failed_message_retry_manager: "str | Callable[[SpoutConfig], FailedMessageRetryManager]" = (
@@ -240,8 +258,9 @@ class SpoutConfig(KafkaConfig):
 
     max_uncommitted_offsets: int = field(default=200_000, kw_only=True)
     """Maximum distance, in offsets of one partition, from the oldest unfinished message to the
-    newest emitted one. It limits how much a crash repeats and the memory for failed messages. At
-    the limit, only retries are emitted. (storm-kafka-client: 10,000,000.)"""
+    newest emitted one. It limits the repeated messages after a crash, and the memory for failed
+    messages. At the limit, only retries are emitted. (storm-kafka-client: 10,000,000.)
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -275,6 +294,15 @@ class SpoutConfig(KafkaConfig):
                 f"retry_delay_multiplier is {self.retry_delay_multiplier!r}: it must be at least 1"
             )
         _check_at_least("retry_limit", self.retry_limit, -1)
+        if self.event_time_idle_ms is not None:
+            _check_at_least("event_time_idle_ms", self.event_time_idle_ms, 1)
+        if not (
+            self.event_time is None or isinstance(self.event_time, str) or callable(self.event_time)
+        ):
+            raise ConfigError(
+                f"event_time is {self.event_time!r}: it must be the name of a field, or a function "
+                "that returns the time of a tuple"
+            )
 
     @property
     def zk_path(self) -> str:
@@ -282,7 +310,9 @@ class SpoutConfig(KafkaConfig):
         return f"{self.zk_root}/{self.id}"
 
     def zk_path_of(self, topic: str) -> str:
-        """The node above a topic's partitions: the topic's own with wildcards, else the spout's."""
+        """The parent node of a topic's partitions: with a wildcard the topic's own node, otherwise
+        the spout's.
+        """
         return f"{self.zk_path}/{topic}" if self.kafka_topic_wildcard_match else self.zk_path
 
     @property

@@ -5,20 +5,20 @@ At every tick the coordinator:
 - detects partitions that were added or removed,
 - starts the partitions that belong to this task and whose lock it holds,
 - stops partitions that another process has taken over,
-- moves a partition to an available offset if the broker no longer has its offset.
+- moves a partition to an available offset if the broker does not have its offset any more.
 
 A partition that stays with this task keeps its manager, so a refresh does not cause any message to
-be read twice. `ZkCoordinator` and `StaticCoordinator` differ in when they look for partitions.
+be read twice. `ZkCoordinator` and `StaticCoordinator` differ in the times at which they look for
+partitions.
 """
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.kafka.completed_ranges import Run
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
 from kstorm.kafka.finished_ranges import FinishedRange, moved_range
 from kstorm.kafka.offset_committer import OffsetCommitter, default_outcome, skipped_range
@@ -28,6 +28,7 @@ from kstorm.kafka.partition_assignment import (
     calculate_partitions_of_topics_for_task,
 )
 from kstorm.kafka.partition_manager import PartitionManager
+from kstorm.kafka.partition_times import PartitionTimes
 from kstorm.kafka.ports import (
     Broker,
     OffsetStore,
@@ -37,6 +38,7 @@ from kstorm.kafka.ports import (
     SourceReader,
 )
 from kstorm.topology import SpoutOutputCollector, TopologyContext
+from kstorm.topology.event_time import Latest
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +56,9 @@ class _AssignedPartition:
 
     partition: Partition
     late: bool = False
-    """True if found after this task's first look-up: no user meant to skip its messages."""
+    """True if it was found after this task's first look-up. In this case its existing messages must
+    not be skipped.
+    """
     manager: PartitionManager | None = None
     """None until the partition is started."""
     begin: int | None = None
@@ -77,7 +81,10 @@ class PartitionCoordinator(ABC):
         offsets: OffsetStore,
         topology: TopologyRef,
         storing: OffsetCommitter,
+        latest: Latest | None = None,
     ) -> None:
+        """`latest` computes the event time of tuples, if it is used."""
+        self._latest = latest
         self.managers: list[PartitionManager] = []
         """The managers that may emit, as of the last tick."""
         self._config = config
@@ -141,6 +148,16 @@ class PartitionCoordinator(ABC):
     def all_managers(self) -> Iterator[PartitionManager]:
         """Iterate over all managers, including those that may not emit at the moment."""
         return (slot.manager for slot in self._slots.values() if slot.manager is not None)
+
+    def assigned(self) -> list[tuple[Partition, PartitionManager | None]] | None:
+        """Return this task's partitions with their managers. A manager is None until its partition
+        is started.
+
+        None while the partitions are unknown.
+        """
+        if not self._known:
+            return None
+        return [(place, slot.manager) for place, slot in self._slots.items()]
 
     def unread(self, now: float) -> str:
         """Return why Kafka could not be read during the last minute, or ""."""
@@ -222,8 +239,8 @@ class PartitionCoordinator(ABC):
         offset = self._resume_at(slot, stored) if slot.begin is None else slot.begin
         if offset is None:
             return
-        # A stored `group` is left by an exactly-once run. Storing the offset again removes it, so
-        # that the offset counts from now on.
+        # A stored `group` comes from an exactly-once run. Storing the offset again removes the
+        # group, so that the offset takes precedence from then on.
         if stored is None or stored.offset != offset or stored.group:
             if slot.begin is None:
                 log.info(
@@ -242,13 +259,13 @@ class PartitionCoordinator(ABC):
             return
         if slot.begin is None:
             log.info("%s continues at offset %d", _name(partition), offset)
-        self._read(slot, offset, stored.done)
+        self._read(slot, offset, stored)
 
     def _resumable(self, stored: StoredOffset | None) -> StoredOffset | None:
         """Return the stored offset, or None if it is another deployment's and must be ignored.
 
-        In that case this deployment's start is stored immediately, even if the offset is the same.
-        This identifies the deployment after a crash.
+        In that case this deployment's start offset is stored immediately, even if the offset is the
+        same. After a crash, this identifies the deployment.
         """
         ignored = (
             self._config.ignore_zk_offsets
@@ -325,7 +342,7 @@ class PartitionCoordinator(ABC):
                 f"{manager.pending} messages in flight are dropped"
             )
         if ahead and (manager.pending or manager.waiting):
-            # The messages in between are gone. This manager still finishes those in flight.
+            # The messages in between are lost. This manager still finishes the messages in flight.
             log.warning("%s continues at offset %d: %s", _name(slot.partition), offset, why)
             self._assign(manager, offset)
             return
@@ -341,8 +358,8 @@ class PartitionCoordinator(ABC):
             else moved_range(manager.outcomes.start, offset, why),
         )
 
-    def _read(self, slot: _AssignedPartition, offset: int, done: Sequence[Run]) -> None:
-        """Start reading at a stored offset, without emitting the `done` offsets again.
+    def _read(self, slot: _AssignedPartition, offset: int, found: StoredOffset) -> None:
+        """Start reading at a stored offset, without emitting its `done` offsets again.
 
         With exactly-once processing, `offset` is the committed position, and the stored offset
         follows it.
@@ -356,10 +373,11 @@ class PartitionCoordinator(ABC):
             self._collector,
             offset=offset,
             stored=stored,
-            done=done,
+            done=found.done,
             epoch=self._epochs,
             rest=self._rest,
             unix_ms=self._storing.now(),
+            times=self._latest and PartitionTimes(self._latest, found.reached),
         )
         self._assign(slot.manager, offset)
 
@@ -409,7 +427,7 @@ class PartitionCoordinator(ABC):
         begins_anew = (
             fault.out_of_range and self._config.use_start_offset_time_if_offset_out_of_range
         )
-        # In all other cases reading continues.
+        # In all other cases the spout continues to read.
         if fault.undecodable is None and not begins_anew:
             self._heard[fault.partition] = fault.reason, now
         if slot is not None and fault.out_of_range:
@@ -420,7 +438,7 @@ class PartitionCoordinator(ABC):
 class ZkCoordinator(PartitionCoordinator):
     """Looks for partitions every `hosts.refresh_freq_secs`, and within 1 s of a failed fetch.
 
-    The name is Storm's. The hosts decide if it asks ZooKeeper or Kafka itself.
+    The name is Storm's. The `hosts` determine whether it queries ZooKeeper or Kafka.
     """
 
     _next_refresh = float("-inf")

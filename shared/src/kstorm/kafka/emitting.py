@@ -1,7 +1,8 @@
 """Emits the tuples of messages so that a message that cannot be emitted does not affect the others.
 
 A tuple is rejected if its values do not fit the declaration or are None, or if a grouping raises.
-Then its message is given up without emitting any of its tuples. The other messages are emitted.
+Then the spout gives up the message without emitting any of its tuples. The other messages are
+emitted.
 """
 
 from collections.abc import Callable, Sequence, Sized

@@ -27,8 +27,8 @@ class EpochTask(Protocol):
 class EpochWriter:
     """A `RecordWriter` of one task for exactly-once processing.
 
-    A record counts as written immediately, because it is committed together with its tuple's ack,
-    or neither is.
+    A record counts as written immediately, because the record and its tuple's ack are committed
+    atomically.
     """
 
     def __init__(self, task: EpochTask) -> None:

@@ -33,7 +33,7 @@ class Failures:
         self._by_offset: dict[int, Failure] = {}
 
     def failed(self, offset: int, attempts: int, collector: SpoutOutputCollector) -> None:
-        """Record a failed attempt with the note that the collector has."""
+        """Record a failed attempt, with the collector's note."""
         note = collector.why_failed or Note(0)
         self._by_offset[offset] = Failure(
             *self._place, offset, attempts, note.type, note.where, collector.timed_out

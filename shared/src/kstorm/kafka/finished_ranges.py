@@ -2,9 +2,9 @@
 
 A record contains the outcome of a range of offsets. It is in Kafka **before** an offset beyond the
 range is stored in ZooKeeper. So every offset below a stored one is in some range, even after a
-crash. Then ranges may overlap, but they never leave a gap. Messages are not counted individually.
-Every message that is not an exception was acked, and exceptions are kept only until a range that
-contains them is confirmed. docs/audit.md describes each field of the record.
+crash. After a crash ranges may overlap, but they never leave a gap. Messages are not counted
+individually. Every message that is not an exception was acked, and exceptions are kept only until a
+range that contains them is confirmed. docs/audit.md describes each field of the record.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ _MOST_LISTED: Final = 1_000
 class Skipped(
     msgspec.Struct, frozen=True, omit_defaults=True, rename={"start": "from", "end": "to"}
 ):
-    """Offsets that were not to be processed.
+    """Offsets that were skipped.
 
     If `end` is below `start`, the partition is read again from `end`.
     """
@@ -42,7 +42,7 @@ class Skipped(
     end: int
     why: str
     who: str = ""
-    """The user who requested it, or "" if the spout skipped them itself."""
+    """The user who requested it, or "" if the spout itself skipped them."""
 
 
 class FinishedRange(
@@ -56,8 +56,9 @@ class FinishedRange(
 
     v: int
     reading: str = ""
-    """The ZooKeeper node of the partition's offset. It identifies the reading, because two spouts
-    may read the same topic."""
+    """The ZooKeeper node of the partition's offset. It is part of the record because two spouts may
+    read the same topic.
+    """
     spout: str = ""
     task: int = 0
     """Topology-wide id of the spout task, or 0 if an operator moved the offset."""
@@ -65,11 +66,11 @@ class FinishedRange(
     """A new value each time a task starts."""
     topic: str = ""
     partition: int = -1
-    """Always written, because the default is not a valid partition."""
+    """This field is always written, because the default is not a valid partition."""
     start: int
     end: int
     since: int = 0
-    """Unix time in ms. This session emitted nothing of the range earlier."""
+    """Unix time in ms. This session emitted no message of the range before that time."""
     at: int = 0
     """Unix time in ms when this was written."""
     n: dict[str, int]
@@ -106,7 +107,7 @@ def moved_range(
 ) -> FinishedRange | None:
     """Return the range for an offset that is moved to `end`, or None if nothing changes.
 
-    With exactly-once processing, offsets up to `position`, which may be beyond `stored`, are
+    With exactly-once processing, the offsets below `position`, which may be beyond `stored`, are
     committed.
     """
     reached = max(stored, position)
@@ -122,7 +123,7 @@ class OffsetOutcomes:
 
     With exactly-once processing, an earlier run committed the offsets between `start` and
     `reached`. `rest` is the outcome of messages without an exception. With `claims` (at most once),
-    a stored offset only means that lower offsets will not be emitted, so no other outcomes are
+    a stored offset only means that lower offsets will not be emitted, so other outcomes are not
     recorded.
     """
 
@@ -138,7 +139,7 @@ class OffsetOutcomes:
         self.start = start
         self._reached = start if reached is None else reached
         self._rest, self._claims = rest, claims
-        # Offsets, each with a time before which nothing from there on was emitted.
+        # Offsets, each with a time before which no offset from there on was emitted.
         self._begun = deque([(start, now)])
         self._absent: deque[Run] = deque()
         self._skipped: list[Skipped] = []
@@ -147,7 +148,9 @@ class OffsetOutcomes:
         self._retried: dict[int, int] = {}
 
     def gap(self, first: int, end: int) -> None:
-        """Record offsets without a message. Offsets already recorded as skipped stay so."""
+        """Record offsets without a message. Offsets that are already recorded as skipped remain
+        skipped.
+        """
         if self._claims:
             return
         for skip in self._skipped:
@@ -164,7 +167,7 @@ class OffsetOutcomes:
             self._empty.add(offset)
 
     def dead(self, offset: int) -> None:
-        """Record a dead letter. The offset is passed once the letter is stored."""
+        """Record a dead letter. The offset advances past it once the letter is stored."""
         if not self._claims:
             self._dead.add(offset)
 
@@ -178,7 +181,7 @@ class OffsetOutcomes:
             self._skipped.append(Skipped(first, end, why))
 
     def begin(self, offset: int, now: int) -> None:
-        """Record that nothing from `offset` on was emitted before `now`, in ms."""
+        """Record that no message from `offset` on was emitted before `now`, in ms."""
         if self._begun[-1][0] == offset:
             self._begun.pop()
         self._begun.append((offset, now))
@@ -224,7 +227,7 @@ class OffsetOutcomes:
         )
 
     def confirmed(self, end: int) -> None:
-        """Forget the outcomes below `end`: a range that contains them is in Kafka."""
+        """Forget the outcomes below `end`, because a range that contains them is in Kafka."""
         if end <= self.start:
             return
         self.start = end
@@ -248,7 +251,7 @@ class OffsetOutcomes:
         ]
 
     def exceptions(self, first: int) -> list[Run]:
-        """Return unacked runs from `first` on that are finished or will be, in any order."""
+        """Return runs from `first` on whose outcome is not an ack, in any order."""
         single = ((offset, offset + 1) for offset in (*self._dead, *self._empty))
         skipped = ((skip.start, skip.end) for skip in self._skipped)
         return [run for run in (*single, *self._absent, *skipped) if run[1] > first]

@@ -1,8 +1,8 @@
 """Ways for a `KafkaSpout` to find the brokers and partitions of its topic: Storm's `BrokerHosts`.
 
-`KafkaHosts` asks Kafka itself and is the right choice. `ZkHosts` reads the ZooKeeper of a Kafka
-that still has one (up to 3.9). `StaticHosts` does not look anything up. In any case the Kafka
-client follows the leaders once a partition is read.
+`KafkaHosts` queries Kafka itself and is the recommended choice. `ZkHosts` reads the ZooKeeper of a
+Kafka that still has one (up to 3.9). `StaticHosts` does no look-ups. In any case the Kafka client
+follows the leaders once a partition is read.
 """
 
 import re
@@ -26,13 +26,15 @@ class BrokerHosts:
 
 @dataclass(frozen=True, slots=True)
 class KafkaHosts(BrokerHosts):
-    """Asks Kafka for partitions and leaders. Raises `ConfigError` if a value is out of range."""
+    """Queries Kafka for partitions and leaders. Raises `ConfigError` if a value is out of range."""
 
     bootstrap_servers: str | None = None
     """`host:port,…` of some brokers. None: the service's own (`KSTORM_BOOTSTRAP_SERVERS`)."""
 
     refresh_freq_secs: float = 60.0
-    """Seconds between two look-ups of partitions. New partitions and topics are found within it."""
+    """Seconds between two look-ups of partitions. New partitions and topics are found within this
+    time.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -43,7 +45,7 @@ class KafkaHosts(BrokerHosts):
 class ZkHosts(BrokerHosts):
     """Finds brokers, partitions and leaders in the ZooKeeper of a Kafka up to 3.9.
 
-    These nodes are world-readable, so it does not authenticate. A Kafka without ZooKeeper (KRaft)
+    These nodes are world-readable, so kstorm does not log in. A Kafka without ZooKeeper (KRaft)
     does not register anything there, and the spout reports an error with that cause. Raises
     `ConfigError` if a value is out of range.
     """
@@ -55,7 +57,9 @@ class ZkHosts(BrokerHosts):
     """The node under which Kafka keeps `ids` and `topics`."""
 
     refresh_freq_secs: float = 60.0
-    """Seconds between two look-ups of partitions. New partitions and topics are found within it."""
+    """Seconds between two look-ups of partitions. New partitions and topics are found within this
+    time.
+    """
 
     tls: bool = True
     """Apply `KSTORM_ZOOKEEPER_TLS`, if set, to this ZooKeeper too. False: connect without TLS."""
@@ -104,7 +108,7 @@ class GlobalPartitionInformation:
 
 @dataclass(frozen=True, slots=True)
 class StaticHosts(BrokerHosts):
-    """Reads exactly these partitions, without looking any up (Storm's `StaticHosts`).
+    """Reads exactly these partitions, without look-ups (Storm's `StaticHosts`).
 
     The client connects to the listed brokers first. Raises `ConfigError` without partitions or if a
     partition number is negative.

@@ -7,8 +7,8 @@
     kstorm-source-part         distinguishes records of one message, the same at each replay
     traceparent                OpenTelemetry span, if enabled: see `kstorm.kafka.traceparent`
 
-All values are text. Roots differ between attempts, but `kstorm-source-` headers do not. So
-consumers can detect a replay by the latter, if all four are present, without looking at the value.
+All values are text. Roots differ between attempts, but `kstorm-source-` headers do not. So if all
+four of these are present, consumers can detect a replay by them, without reading the value.
 """
 
 from collections.abc import Sequence

@@ -13,8 +13,9 @@ class TupleToKafkaMapper(Protocol):
     """Extracts a record's key and message from a tuple.
 
     For speed, a class may also define `columns_of_batch(batch)`, which returns the keys and
-    messages of a whole frame as two lists. If it raises, the tuples are written one by one. It is
-    ignored in subclasses, which may use other fields.
+    messages of a whole frame as two lists. If it raises, the tuples are written one by one. kstorm
+    ignores the method in a subclass that does not define it itself, because the subclass may use
+    other fields.
     """
 
     def get_key_from_tuple(self, tuple: Tuple) -> Any:
@@ -27,7 +28,7 @@ class TupleToKafkaMapper(Protocol):
 
 
 class FieldNameBasedTupleToKafkaMapper:
-    """Uses two fields. A tuple without the key field produces no key (Storm's rule)."""
+    """Uses two fields. As in Storm, a tuple without the key field produces a record without a key."""
 
     def __init__(self, key_field: str = "key", message_field: str = "message") -> None:
         self.key_field = key_field
@@ -40,7 +41,9 @@ class FieldNameBasedTupleToKafkaMapper:
         return tuple[self.key_field]
 
     def get_message_from_tuple(self, tuple: Tuple) -> Any:
-        """Return the message field's value. Raises `KeyError`, failing the tuple, without it."""
+        """Return the message field's value. Raises `KeyError` if the tuple lacks it, so that the
+        tuple fails.
+        """
         return tuple[self.message_field]
 
     def columns_of_batch(self, batch: TupleBatch) -> Columns:

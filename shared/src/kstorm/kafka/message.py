@@ -7,7 +7,9 @@ from kstorm.errors import KstormError
 
 
 class SourceMessage(Protocol):
-    """A message as read. Has the methods of `confluent_kafka.Message`, so no wrapper is needed."""
+    """A message as read. It has the methods of `confluent_kafka.Message`, so that it needs no
+    wrapper.
+    """
 
     def topic(self) -> str: ...
 

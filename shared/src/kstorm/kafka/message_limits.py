@@ -1,7 +1,7 @@
 """Limits on the size of messages and the number of their values, checked before decoding.
 
-Decoded data takes more memory than its bytes: `[]` is 2 bytes, and 56 in Python. A compressed batch
-of 2 kB can hold a message of 60 MB.
+Decoded data takes more memory than its bytes: `[]` has 2 bytes in JSON, and takes 56 in Python. A
+compressed batch of 2 kB can hold a message of 60 MB.
 """
 
 import re
@@ -10,7 +10,9 @@ from typing import Final
 MOST_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """Default maximum bytes of a message including its key, see `KafkaConfig.max_message_bytes`."""
 MOST_VALUES: Final = 400_000
-"""Default maximum number of values in a message, nested ones included. Also a tuple's limit."""
+"""Default maximum number of values in a message, nested ones included. This is also the limit of a
+tuple.
+"""
 
 # Possessive quantifiers do not backtrack, so a long string takes no extra memory. The closing quote
 # is optional, so an unterminated string extends to the end of the data. Otherwise it would be
@@ -23,7 +25,7 @@ def check_json(data: bytes, most: int) -> None:
     """Raise `ValueError` if the JSON holds more than `most` values. Does not decode it."""
     if len(data) <= most or _marks(data) < most:
         return
-    # Drop the strings, whose characters are not separators, all in one call.
+    # Drop all strings in one call, because their characters are not separators.
     rest, texts = _TEXT.subn(b"", data, count=most + 1)
     if texts >= most or _marks(rest) >= most:
         raise too_many("its JSON", most)

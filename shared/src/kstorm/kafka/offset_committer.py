@@ -1,7 +1,7 @@
 """Stores the offsets of one spout task in two steps. First the finished range below an offset is
 written to the topic `<topology>.__finished`. Once Kafka has it, the offset is stored.
 
-So every offset below a stored one is in a range, also the offsets that were skipped.
+So every offset below a stored one is in a range, including the offsets that were skipped.
 """
 
 import logging
@@ -29,6 +29,7 @@ from kstorm.kafka.ports import (
     SourceReader,
 )
 from kstorm.topology import Topology, TopologyContext
+from kstorm.topology.event_time import NEVER
 
 log = logging.getLogger(__name__)
 
@@ -41,15 +42,16 @@ _NOT_STORED: Final = (
 
 
 class _Write(Struct, eq=False):
-    """A manager's range on its way to Kafka. It exists until the broker reports, or until the
-    manager is dropped."""
+    """A manager's range that is being written to Kafka. It exists until the broker responds, or
+    until the manager is dropped.
+    """
 
     offset: int
-    """Stored once Kafka has the range."""
+    """The offset to store once Kafka has the range."""
     again: bool = False
     """True if a later offset is to be stored next."""
     then: Callable[[], None] | None = None
-    """Called when nothing of the manager is on its way any more."""
+    """Called when none of the manager's ranges is being written any more."""
 
 
 class OffsetCommitter:
@@ -83,7 +85,7 @@ class OffsetCommitter:
     def commit(self, manager: PartitionManager) -> None:
         """Write the finished range to Kafka. Once acknowledged, store the offset.
 
-        One write per partition at a time. A later offset is committed afterwards.
+        There is at most one write per partition at a time. A later offset is committed after it.
         """
         if (write := self._writes.get(manager)) is not None:
             write.again = True
@@ -94,7 +96,7 @@ class OffsetCommitter:
             self._save_above(manager)
             return
         finished = manager.outcomes.until(offset)
-        # The manager gave back claimed offsets, so no range is finished.
+        # The manager gave back claimed offsets, so there is no finished range.
         if finished is None:
             self._save(manager, offset)
             return
@@ -117,19 +119,22 @@ class OffsetCommitter:
             self.when_written(manager, write.then)
 
     def is_writing(self, manager: PartitionManager) -> bool:
-        """Return True while a range is on its way."""
+        """Return True while a range is being written."""
         return manager in self._writes
 
     def when_written(self, manager: PartitionManager, act: Callable[[], None]) -> None:
-        """Call `act` as soon as no range of the manager is on its way, or now if none is."""
+        """Call `act` as soon as no range of the manager is being written, or immediately if none
+        is.
+        """
         if (write := self._writes.get(manager)) is not None:
             write.then = act
         else:
             act()
 
     def drop(self, manager: PartitionManager) -> None:
-        """Store nothing more of a manager, whatever is reported later: the partition is taken over
-        or started again."""
+        """Stop storing offsets of a manager, regardless of later reports, because its partition is
+        taken over or started again.
+        """
         self._writes.pop(manager, None)
 
     def _save_above(self, manager: PartitionManager) -> None:
@@ -147,14 +152,26 @@ class OffsetCommitter:
         if done is None:
             done = manager.done_above(offset) if self._keeps_above else manager.left_above(offset)
         manager.stored_above = done
-        self.save(manager.partition, offset, done)
+        reached = NEVER if manager.times is None else manager.times.before(offset)
+        self.save(manager.partition, offset, done, reached)
 
-    def save(self, partition: Partition, offset: int, done: Sequence[Run] = ()) -> None:
-        """Pass an offset to the store, with the finished runs above it."""
+    def save(
+        self, partition: Partition, offset: int, done: Sequence[Run] = (), reached: int = NEVER
+    ) -> None:
+        """Pass an offset to the store, with the finished runs above it and the latest event time
+        before it."""
         leader = self.leaders.get(partition, UNKNOWN_BROKER)
         try:
             self._offsets.save(
-                partition, StoredOffset.of(self._topology, partition, offset, leader, done)
+                partition,
+                StoredOffset.of(
+                    self._topology,
+                    partition,
+                    offset,
+                    leader,
+                    done,
+                    None if reached == NEVER else reached,
+                ),
             )
         except FencedError as error:
             log.warning("%s", error)  # the next tick drops the partition
@@ -168,7 +185,7 @@ class OffsetCommitter:
         return int(self._clock() * 1000)
 
     def write_range(self, partition: Partition, finished: FinishedRange, written: Written) -> None:
-        """Write a range. `written` is called later, or now if the record cannot be queued."""
+        """Write a range. `written` is called later, or immediately if the record cannot be queued."""
         record = replace(
             finished,
             reading=self._config.zk_path_of(partition.topic),
@@ -215,7 +232,7 @@ def stores_ranges_above(config: SpoutConfig, topology: Topology) -> bool:
 
 
 def default_outcome(config: SpoutConfig, topology: Topology) -> str:
-    """Return the outcome of finished messages without an exception, as far as known."""
+    """Return the outcome of finished messages without an exception, if it is known in advance."""
     if config.processing_guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
         return CLAIMED
     if topology.config.acker_tasks:
@@ -228,8 +245,8 @@ def skipped_range(
 ) -> FinishedRange | None:
     """Return the range that is skipped by starting a partition at `offset`.
 
-    `before` is the stored offset. `found` is the one that the spout resumes from, which is its
-    position with exactly-once processing.
+    `before` is the stored offset. `found` is the offset from which the spout resumes. With exactly
+    once, this is its position.
     """
     start = f"the offset of start_offset_time={config.start_offset_time}"
     if found is not None:

@@ -1,14 +1,16 @@
-"""The stored offset of a partition, as JSON of Storm's documentation, *Storm Kafka Integration*.
+"""The stored offset of a partition, as JSON in Storm's format (Storm's documentation, *Storm Kafka
+Integration*).
 
     {"topology":{"id":"kafka-spout-demo-1-1489642910","name":"kafka-spout-demo"},
      "offset":2,"partition":0,"broker":{"host":"kafka-0","port":9092},"topic":"topic-storm"}
 
-`offset` is the first unfinished one, where a spout resumes. Two fields may follow:
+`offset` is the first unfinished one, where a spout resumes. These fields may follow:
 
-- `group` (exactly-once spouts): if that consumer group has a position in Kafka, the position
-  counts, and `offset` follows it.
+- `group` (exactly-once spouts): if that consumer group has a position in Kafka, the position takes
+  precedence, and `offset` follows it.
 - `done` (at-least-once spouts): finished runs above `offset`, e.g. `[[5,9],[12,13]]` for 5 to 8 and
   12.
+- `reached` (spouts with event time): the latest event time of the messages before `offset`.
 """
 
 from collections.abc import Sequence
@@ -32,7 +34,9 @@ class TopologyRef(msgspec.Struct, frozen=True):
 
 
 class BrokerRef(msgspec.Struct, frozen=True):
-    """The partition's leader when an offset was stored. Informational, not used to connect."""
+    """The partition's leader when an offset was stored. It is informational, and not used to
+    connect.
+    """
 
     host: str
     port: int
@@ -45,9 +49,13 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
     broker: BrokerRef
     topic: str
     group: str = ""
-    """The consumer group whose position counts. "": `offset` counts, whatever the position."""
+    """The consumer group whose position takes precedence. "": `offset` takes precedence over any
+    position.
+    """
     done: list[Run] = []
     """Finished runs above `offset`, in order."""
+    reached: int | None = None
+    """Latest event time of the messages before `offset`, if the spout computes it."""
 
     @classmethod
     def of(
@@ -57,10 +65,11 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
         offset: int,
         leader: Broker,
         done: Sequence[Run] = (),
+        reached: int | None = None,
     ) -> "StoredOffset":
         """Build the progress of `partition`."""
-        where = BrokerRef(*leader)
-        return cls(topology, offset, partition.partition, where, partition.topic, done=list(done))
+        where, (topic, number) = BrokerRef(*leader), partition
+        return cls(topology, offset, number, where, topic, done=list(done), reached=reached)
 
     def to_json(self) -> bytes:
         """Encode as compact JSON with fields in Storm's order."""
@@ -68,7 +77,9 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_json(cls, data: bytes, partition: Partition, where: str) -> "StoredOffset":
-        """Decode data found at `where`. Raises `ConfigError` if it is not the partition's."""
+        """Decode data found at `where`. Raises `ConfigError` if the data is not an offset of the
+        partition.
+        """
         try:
             stored = msgspec.json.decode(data, type=cls)
             if not 0 <= stored.offset <= _MAX_OFFSET:

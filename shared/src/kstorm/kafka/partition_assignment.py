@@ -1,7 +1,8 @@
 """Assigns partitions to spout tasks: Storm's `calculatePartitionsForTask`.
 
-The spout does not use a consumer group's rebalancing. The task index alone decides, so a task that
-moves to another process keeps its partitions, and other tasks are not affected.
+The spout does not use a consumer group's rebalancing. The assignment depends only on the task
+index. So a task that moves to another process keeps its partitions, and other tasks are not
+affected.
 """
 
 import logging
@@ -32,12 +33,13 @@ def calculate_partitions_for_task(
 def calculate_partitions_of_topics_for_task(
     partitions: Sequence[Partition], total_tasks: int, task_index: int
 ) -> list[Partition]:
-    """Apply `calculate_partitions_for_task` per topic, with a start task that its name decides.
+    """Apply `calculate_partitions_for_task` per topic, with a start task that depends on the
+    topic's name.
 
     So an added or removed topic does not move partitions of other topics to other tasks, where they
     would be read again from their stored offsets. Storm distributes the partitions of all topics in
-    one sequence, which moves most of them. The drawback is that tasks may differ by more than one
-    partition.
+    one sequence, which moves most of them. The drawback is that the tasks' numbers of partitions
+    may differ by more than one.
     """
     _check(partitions, total_tasks, task_index)
     mine: list[Partition] = []

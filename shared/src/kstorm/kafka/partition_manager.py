@@ -31,6 +31,7 @@ from kstorm.kafka.emitting import emit_message, explain_unemittable
 from kstorm.kafka.failures import Failures
 from kstorm.kafka.finished_ranges import ACKED, OffsetOutcomes
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
+from kstorm.kafka.partition_times import PartitionTimes
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
@@ -47,8 +48,9 @@ class KafkaMessageId(Struct, frozen=True, gc=False):
     partition: Partition
     offset: int
     epoch: int
-    """Number of the task's reading of this partition. Trees of an earlier reading do not finish
-    messages of a later one."""
+    """Identifies the period during which the task reads this partition. Trees from an earlier
+    period do not finish messages of a later one.
+    """
     attempt: int
     """1 for the first emission. A message with several tuples can have trees of two attempts in
     flight at the same time."""
@@ -71,7 +73,8 @@ class PartitionManager:
 
     `offset` is the first one to emit. `stored` is the one in the offset store, if any, and `done`
     are the finished runs above it. `rest` is the outcome of finished messages that are not an
-    exception. `unix_ms` is the current time.
+    exception. `unix_ms` is the current time. `times` are the event times of its messages, if they are
+    used.
     """
 
     def __init__(
@@ -86,21 +89,23 @@ class PartitionManager:
         epoch: int = 0,
         rest: str = ACKED,
         unix_ms: int = 0,
+        times: PartitionTimes | None = None,
     ) -> None:
         self.partition = partition
         self.epoch = epoch
         self.waiting: deque[SourceMessage] = deque()
         """Messages that were read but not emitted yet."""
         self.next_offset = offset
-        """The next offset to emit: one more than the highest one emitted."""
+        """The next offset to emit, which is one more than the highest emitted one."""
         self.committed_to = stored
         """The offset that was last passed to the store."""
         self.stored_above = list(done)
         """The finished runs above `committed_to` that were last passed to the store."""
         self.paused = False
         """True if the spout has paused fetching of this partition."""
+        self.times = times
         self.most_to_store: float = _EVERY_OFFSET
-        """Upper limit for the stored offset, whatever is finished."""
+        """Upper limit for the stored offset, even if later messages are finished."""
         self.retries = 0
         """Number of failed messages that wait to be emitted again."""
         self.claimed = offset
@@ -130,8 +135,8 @@ class PartitionManager:
         self._max_uncommitted = config.max_uncommitted_offsets
         self._max_behind = config.max_offset_behind
         self._above = CompletedRanges(done)
-        # The end of the partition as far as it was read. There is no message between the last one
-        # read and the end.
+        # The known end of the partition. There is no message between the last one that was read and
+        # this end.
         self._end = offset
         # Lower bound of `last_completed_offset`, so that the limit needs no search per message.
         self._floor = offset
@@ -146,7 +151,7 @@ class PartitionManager:
         self._step_over()
 
     def _step_over(self) -> None:
-        """Step over the offsets at the end that hold no message, once all messages are emitted."""
+        """Skip the offsets at the end that have no message, once all messages are emitted."""
         if self.next_offset < self._end and not self.waiting:
             self.outcomes.gap(self.next_offset, self._end)
             self.next_offset = self._end
@@ -184,10 +189,11 @@ class PartitionManager:
         entries. Returns the number of messages.
         """
         waiting, pending, taken = self.waiting, self._pending, 0
+        already = len(rows)
         partition, epoch, most = self.partition, self.epoch, self._max_uncommitted
         self.not_yet = None
         while waiting and taken < limit and len(ids) < room:
-            # The first condition alone is cheap and nearly always sufficient.
+            # The first condition is cheap, and nearly always sufficient.
             if self.next_offset - self._floor >= most and self.at_limit:
                 break
             message = waiting[0]
@@ -202,6 +208,8 @@ class PartitionManager:
                 self.outcomes.gap(self.next_offset, offset)
             self.next_offset = offset + 1
             if offset < self._above.end and self._above.has(offset):
+                if self.times is not None:
+                    self.times.emitted_before(self.next_offset, message, self._deserialize)
                 continue
             unfinished = _Pending(message, now, 1, 0)
             try:
@@ -218,6 +226,8 @@ class PartitionManager:
                 id = KafkaMessageId(partition, offset, epoch, 1)
                 rows += tuples
                 ids += (id,) if len(tuples) == 1 else repeat(id, len(tuples))
+        if self.times is not None and len(rows) > already:
+            self.times.emitted_rows(self.next_offset, rows[already:])
         self._step_over()
         return taken
 
@@ -279,9 +289,10 @@ class PartitionManager:
             )
 
     def grant(self, stored: int | None) -> None:
-        """With `AT_MOST_ONCE`: allow messages below `stored`, if that is the claimed offset.
+        """With `AT_MOST_ONCE`, allow the spout to emit messages below `stored`, if that is the
+        claimed offset.
 
-        Then claim the messages that wait behind it, so that their end is the next offset to store.
+        Then claim the messages that wait after it, so that their end is the next offset to store.
         """
         if self.claimed in (self._granted, stored):
             self._granted = self.claimed
@@ -314,7 +325,9 @@ class PartitionManager:
         )
 
     def left_above(self, offset: int) -> list[Run]:
-        """Return the former owner's acked runs from `offset` on. The spout itself stores none."""
+        """Return the former owner's acked runs from `offset` on. The spout itself has not stored
+        these.
+        """
         return self._above.added_to([], offset)
 
     def skip_to(self, offset: int, why: str) -> None:
@@ -322,7 +335,7 @@ class PartitionManager:
         self.outcomes.skip(self._read_to, offset, why)
 
     def pass_over(self, first: int, end: int, why: str) -> int:
-        """Queue a dead letter for the undecodable offsets. Returns the next one to read."""
+        """Queue a dead letter for the undecodable offsets. Returns the next offset to read."""
         read_to = self._read_to
         if read_to < end:
             self.waiting.append(UndecodableBatch(self.partition, max(first, read_to), end, why))
@@ -347,13 +360,15 @@ class PartitionManager:
         return self.next_offset - self._floor >= self._max_uncommitted
 
     def oldest_pending_age(self, now: float) -> float:
-        """Return seconds since the first emission of the oldest unfinished message, else 0."""
+        """Return the seconds since the first emission of the oldest unfinished message, or 0
+        without one.
+        """
         oldest = next(iter(self._pending.values()), None)
         return 0.0 if oldest is None else now - oldest.since
 
     @property
     def oldest_unfinished(self) -> SourceMessage | None:
-        """The first unfinished message of those that were read, emitted or not, if any."""
+        """The first unfinished message that was read, even if it was not emitted yet, or None."""
         pending = next(iter(self._pending.values()), None)
         if pending is not None:
             return pending.message
@@ -368,7 +383,7 @@ class PartitionManager:
         return last.end if isinstance(last, UndecodableBatch) else last.offset() + 1
 
     def _emit_again(self, offset: int, tuples: Sequence[Values], failure: Exception | None) -> None:
-        """Start a retry with the tuples of the message, or with the failure of its scheme."""
+        """Start a retry with the tuples of the message. If its scheme failed, handle that failure."""
         self._retry.retry_started(offset)
         self.retries -= 1
         pending = self._pending[offset]
@@ -389,7 +404,7 @@ class PartitionManager:
             emit_message(self._collector, tuples, id if self._tracks else None, self._stream)
         except Exception as error:  # noqa: BLE001 - user groupings may raise anything
             self.refused(id, explain_unemittable(tuples, error), error)
-        # Untracked messages are finished on emission. By now the message is in `_pending`.
+        # Untracked messages are finished on emission. At this point the message is in `_pending`.
         if not self._tracks:
             for _ in tuples:
                 self.ack(id)

@@ -1,12 +1,12 @@
 """Protocols for the external clients of `KafkaSpout` and `KafkaBolt`: reading, offsets, writing.
 
-They are implemented in `kstorm.runtime` (librdkafka, kazoo) and by tests.
+`kstorm.runtime` implements them with librdkafka and kazoo, and `kstorm.testing` in memory.
 
-**No method that a spout or bolt calls while it works may block.**
+**Methods that a spout or bolt calls while it works must not block.**
 
 An operation that needs a round trip is started by one call, and a later call returns the result. So
-several methods return None for "not known yet, ask again". Only `flush` and `close` wait, and their
-docstrings state the limit.
+several methods return None if the result is not known yet and the caller should ask again. Only
+`flush` and `close` wait, and their docstrings give the time limit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,8 +55,10 @@ class SourceFault:
     out_of_range: bool = False
     """True if the broker does not have the offset to read from."""
     undecodable: tuple[int, int] | None = None
-    """First and last + 1 offset of messages that can never be decoded. Everything before them has
-    been read. Later offsets are read only after the partition is assigned again."""
+    """The first offset, and the offset after the last one, of messages that can never be decoded.
+    Everything before them has been read. Later offsets are read only after the partition is
+    assigned again.
+    """
 
 
 class SourceReader(Protocol):
@@ -81,7 +83,8 @@ class SourceReader(Protocol):
     def offset_for(self, partition: Partition, time: int) -> int | None:
         """Return the first offset at or after a Unix time in ms, `EARLIEST_TIME` or `LATEST_TIME`.
 
-        None while it is being looked up. After it was returned, the next call looks it up again.
+        None while it is being looked up. The call after the one that returned it starts another
+        look-up.
         """
         ...
 
@@ -102,7 +105,7 @@ class SourceReader(Protocol):
         ...
 
     def read(self, max_messages: int) -> Sequence[SourceMessage]:
-        """Return up to `max_messages` fetched messages. The order within each partition is kept."""
+        """Return up to `max_messages` fetched messages. Messages of a partition are in order."""
         ...
 
     def faults(self) -> Sequence[SourceFault]:
@@ -112,8 +115,9 @@ class SourceReader(Protocol):
     def ends_reached(self) -> Mapping[Partition, int]:
         """Return the partitions whose end was reached since the last call, with that end.
 
-        `read` has returned every message before it. So the offsets after the last message up to the
-        end hold none: they are transaction markers, aborted or compacted away.
+        `read` has returned every message before it. So there are no messages at the offsets between
+        the last message and the end: these are transaction markers, or were aborted or compacted
+        away.
         """
         ...
 
@@ -122,7 +126,7 @@ class SourceReader(Protocol):
         ...
 
     def commit(self, partition: Partition, offset: int) -> None:
-        """Publish `offset` as the consumer group's for lag tools. Best effort."""
+        """Publish `offset` as the consumer group's offset, for lag tools. Failures are ignored."""
         ...
 
     def close(self) -> None:
@@ -148,7 +152,9 @@ class OffsetStore(Protocol):
     """
 
     def acquire(self, partition: Partition) -> Ownership:
-        """Request the partition's lock at the first call. Return its state, cheaply."""
+        """Request the partition's lock at the first call. Return its state, which is a cheap
+        operation.
+        """
         ...
 
     def load(self, partition: Partition) -> StoredOffset | None:
@@ -159,7 +165,8 @@ class OffsetStore(Protocol):
         ...
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
-        """Store an offset soon. If several are pending for one partition, the latest one is stored.
+        """Request that an offset be stored. Of several pending offsets of a partition, only the
+        latest one is stored.
 
         Raises `FencedError` if another process has taken over the partition.
         """
@@ -168,17 +175,21 @@ class OffsetStore(Protocol):
     def stored_offset(self, partition: Partition) -> int | None:
         """Return the offset that is known to be stored, or None.
 
-        It was found when the lock was acquired, or was saved by this process and confirmed by
-        ZooKeeper. None also if the lock was not requested.
+        It was read when the lock was acquired, or this process has saved it and ZooKeeper has
+        confirmed it. The result is also None if the lock was not requested.
         """
         ...
 
     def release(self, partition: Partition) -> None:
-        """Store the pending offset, then release the lock. `acquire` requests it again."""
+        """Store the pending offset, and then release the lock. A later `acquire` requests the lock
+        again.
+        """
         ...
 
     def flush(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for pending writes and releases. True if none is left."""
+        """Wait up to `timeout` seconds for pending writes and releases. Return True if none is
+        left.
+        """
         ...
 
     def problem(self) -> KstormError | None:
@@ -194,7 +205,9 @@ class PositionReader(Protocol):
     """Reads the committed positions of a spout's group, where exactly-once spouts start."""
 
     def position(self, partition: Partition) -> int | None:
-        """Return the committed offset, or -1 without one, None while it is being looked up.
+        """Return the committed offset, -1 if there is none, or None while it is being looked up.
+
+        It is a `Position` if the latest event time before it was committed too.
 
         After it was returned, the next call looks it up again. Waits for open transactions.
         """
@@ -214,7 +227,8 @@ class ReplayRequestReader(Protocol):
 
     at_end: bool
     """True once it has read everything that existed when it was opened. Before that, a request that
-    seems open may have ended."""
+    seems to be open may have ended.
+    """
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """Return new keys and values since the last call, in order, without blocking.
@@ -253,7 +267,8 @@ class RecordWriter(Protocol):
     ) -> None:
         """Write a record. `on_delivery` is called later, on the event loop's thread.
 
-        Raises `BrokerError` if the record cannot be queued. `on_delivery` is not called then.
+        Raises `BrokerError` if the record cannot be queued. In that case `on_delivery` is not
+        called.
         """
         ...
 
@@ -287,10 +302,12 @@ class KafkaPorts:
     open_shared_writer: Callable[[], RecordWriter]
     """Returns the writer that all tasks of the process share."""
     open_writer: Callable[[Mapping[str, Any]], RecordWriter]
-    """Opens a separate writer with these producer properties."""
+    """Opens a writer with these producer properties. Without any, its producer may be shared."""
     topology_id: str | None = None
     """Id of this deployment of the topology, like Storm's `wordcount-1-1489642910`. It stays the
-    same when a process restarts. None: the runtime has none, and the topology's name is used."""
+    same when a process restarts. None: the runtime does not provide one, and the topology's name is
+    used.
+    """
     open_positions: Callable[[TopologyContext], PositionReader] | None = None
     """Opens a reader of committed positions for one spout task (exactly-once only)."""
     open_orders: Callable[[TopologyContext], ReplayRequestReader] | None = None

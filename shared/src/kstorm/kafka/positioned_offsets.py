@@ -1,14 +1,15 @@
 """Start offsets of an exactly-once spout: the position committed together with its output.
 
 The position is in Kafka. ZooKeeper's offset follows it with the oldest unfinished message, and
-names the group whose position counts (`StoredOffset.group`). An offset without this group is newer
-than any position. It was stored by `kstorm offsets`, or while the topology ran at least once. The
-partition then starts there:
+names the group whose position takes precedence (`StoredOffset.group`). An offset without this group
+is newer than any position: `kstorm offsets` stored it, or the topology stored it with the guarantee
+at least once. The partition then starts at this offset, in two steps:
 
-1. Before anything is emitted, the position is moved there.
-2. Then ZooKeeper's offset is marked with the group, so that the position counts from now on.
+1. Before the spout emits anything, the position is moved to the offset.
+2. Then ZooKeeper's offset is marked with the group, so that from then on the position takes
+   precedence.
 
-After a crash in between, this starts again.
+After a crash between the two steps, both are repeated.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 from kstorm.errors import ConfigError, FencedError, KstormError
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.ports import UNKNOWN_BROKER, OffsetStore, Ownership, Partition, PositionReader
+from kstorm.topology.positioned import Position
 
 NO_POSITION = -1
 
@@ -27,8 +29,8 @@ class PositionedOffsets:
     """An `OffsetStore` whose partitions start at the committed position of a consumer `group`.
 
     `emitted` is the spout's own record of its position. If the process loses a lock and gets it
-    back, it must not repeat what it emitted but has not committed. Positions in `emitted` are
-    committed soon, and then appear in `committed`.
+    back, it must not repeat messages that it has emitted but not committed. Positions in `emitted`
+    are committed soon, and then appear in `committed`.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class PositionedOffsets:
         self._found: dict[Partition, int] = {}
 
     def acquire(self, partition: Partition) -> Ownership:
-        """Acquire the lock. `WAITING` until the position is known and counts."""
+        """Acquire the lock. Returns `WAITING` until the position is known and takes precedence."""
         ownership = self._store.acquire(partition)
         if ownership is not Ownership.HELD or partition in self._found:
             return ownership
@@ -68,7 +70,9 @@ class PositionedOffsets:
         return ownership
 
     def _follow(self, partition: Partition, stored: StoredOffset, position: int) -> None:
-        """Move the position to the newer stored offset, then mark that the position counts."""
+        """Move the position to the newer stored offset, and then mark that the position takes
+        precedence.
+        """
         if position != NO_POSITION and self._committed.get(partition) != stored.offset:
             self._emitted[partition] = stored.offset
         elif partition not in self._marking:
@@ -88,12 +92,18 @@ class PositionedOffsets:
         stored, found = self._store.load(partition), self._found.get(partition, NO_POSITION)
         if found == NO_POSITION:
             return None if stored is None else replace(stored, group="")
+        offset, reached = int(found), found.reached if isinstance(found, Position) else None
         if stored is None:
-            return StoredOffset.of(self._topology, partition, found, UNKNOWN_BROKER)
-        return replace(stored, offset=found, group="")
+            return StoredOffset.of(
+                self._topology, partition, offset, UNKNOWN_BROKER, reached=reached
+            )
+        reached = stored.reached if reached is None else reached
+        return replace(stored, offset=offset, group="", reached=reached)
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
-        """Store an offset, which `load` returns from now on. New start offsets are saved first."""
+        """Store an offset, which `load` returns from now on. A new start offset is saved before
+        reading starts.
+        """
         if partition in self._found:
             self._found[partition] = NO_POSITION
         self._store.save(partition, self._marked(stored))

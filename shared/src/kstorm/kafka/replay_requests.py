@@ -36,9 +36,10 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     who: str = ""
     note: str = ""
     batch: str = ""
-    """Shared by requests that were made together and run in stages. "": not part of a batch."""
+    """ID of a batch: requests that were made together and run in stages. "": not part of a batch.
+    """
     stage: int = 0
-    """Stage in the batch, from 0. It waits until all requests of earlier stages have ended."""
+    """Stage in the batch, from 0. A stage waits until all requests of earlier stages have ended."""
     stages: list[int] = []
     """Number of this spout's requests in each stage of the batch."""
     pace: int = 0
@@ -79,9 +80,9 @@ class RequestedMessage(NamedTuple):
 
 
 class ReplayFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """One record of the topic: a request of a batch failed again.
+    """One record of the topic, which reports that a request of a batch failed again.
 
-    It is kept until all requests of the batch have ended.
+    The record is kept until all requests of the batch have ended.
     """
 
     batch: str

@@ -1,7 +1,7 @@
 """Releases the replay requests of a batch in stages: a few first, the rest only if those succeed.
 
-All tasks read the same topic in the same order. A stage's requests are written before the next
-stage's, and a failure before the end of its request. So all tasks of a spout reach the same
+All tasks read the same topic in the same order. In it, the requests of a stage precede those of the
+next stage, and a failure precedes the end of its request. So all tasks of a spout reach the same
 decision without communication.
 """
 
@@ -34,7 +34,7 @@ class ReplayStages:
         self._failures: dict[bytes, ReplayFailure] = {}
         self._failed = Counter[tuple[str, int]]()
         self._current: dict[str, int] = {}
-        """By batch: the first stage that has an open request."""
+        """For each batch, the first stage that has an open request."""
         self._begun: dict[tuple[str, int], float] = {}
         """Time in ms when each (batch, stage) was first seen to be the current one."""
 
@@ -68,7 +68,7 @@ class ReplayStages:
         return ""
 
     def may_begin(self, order: ReplayRequest, now_ms: float) -> bool:
-        """Return True if the request's stage has begun and its pace allows it to run."""
+        """Return True if the request's stage has begun and the requested rate allows it to run."""
         if not order.batch:
             return True
         begun = self._begun.get((order.batch, order.stage))

@@ -1,11 +1,12 @@
 """Handles the requests to emit the messages of dead letters again.
 
-The task that holds a partition's lock emits them as their next attempt and at their own
-coordinates. So consumers recognize earlier output as the same message's. They are tracked but do
-not block the stored offset. When the tuple trees are complete, first the dead letter is deleted,
-then the request ends. If a message fails again, its new dead letter replaces the old one, and the
-request ends when Kafka has it. If the process dies before that, the request stays open, and the
-partition's next owner handles it again: at least once. See docs/adr/0016.
+The task that holds a partition's lock emits these messages as their next attempt, at their own
+coordinates. So consumers can recognise earlier output of the same message. The messages are
+tracked, but do not block the stored offset. When the tuple trees are complete, first the dead
+letter is deleted, and then the request ends. If a message fails again, its new dead letter replaces
+the old one, and the request ends when Kafka has it. If the process dies before that, the request
+stays open, and the partition's next owner handles it again, so a replay happens at least once. See
+docs/adr/0016.
 """
 
 import time
@@ -36,7 +37,7 @@ from kstorm.kafka.spout_dead_letters import Cause, why_failed
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 
 REPLAYED: Final = -1
-"""The epoch of replayed messages. No reading of a partition has it."""
+"""The epoch of replayed messages, which is never that of a partition."""
 _LOOK_SECS: Final = 0.2
 
 
@@ -52,7 +53,7 @@ class _Replay(Struct):
 class SpoutReplays:
     """The replay requests of one spout task.
 
-    `reader` is the task's own. `writer` is closed by its owner. `refuses` is the reason why the
+    `reader` belongs to the task. The owner of `writer` closes it. `refuses` is the reason why the
     task rejects all requests, or "".
     """
 
@@ -195,7 +196,7 @@ class SpoutReplays:
             )
 
     def _start(self, replay: _Replay, trees: int) -> None:
-        """Register the replay before it is emitted, because an ack may arrive meanwhile."""
+        """Register the replay before it is emitted, because an ack may arrive during the emit."""
         replay.trees = trees
         self._under_way[replay.id.partition, replay.id.offset] = replay
 
@@ -219,7 +220,7 @@ class SpoutReplays:
         )
 
     def _discard(self, replay: _Replay) -> None:
-        """Delete the letter before the request ends. Afterwards no task would delete it."""
+        """Delete the letter before the request ends, because after that no task would delete it."""
         self._write(
             self._topology.dead_letters_topic, replay.key, None, partial(self._discarded, replay)
         )
@@ -244,8 +245,8 @@ class SpoutReplays:
             outcome=outcome,
         )
         self._write(self._topology.events_topic, None, encode_event(event), lambda error, _: None)
-        # Kafka must have the failure first: a task that sees the end of the stage has to know its
-        # result.
+        # Kafka must have the failure first, because a task that reads the end of the stage has to
+        # know the stage's result.
         if failed and order.batch:
             key = failure_key(order, replay.key)
             self._write(

@@ -13,7 +13,8 @@ from kstorm.kafka.retry_manager import FailedMessageRetryManager
 
 
 class ExponentialBackoffRetryManager:
-    """Waits `initial delay × multiplier^(failures - 1)`, up to a maximum. Retries are limited.
+    """Waits `initial delay × multiplier^(failures - 1)`, up to a maximum. The number of retries is
+    limited.
 
     If several messages are due, the one with the lowest offset goes first, because the stored
     offset waits for it. If a message fails again while it waits, its wait starts again.
@@ -26,7 +27,9 @@ class ExponentialBackoffRetryManager:
         self._limit = config.retry_limit
         self._failures: dict[int, int] = {}
         self._waits: dict[int, float] = {}
-        """Offset of a waiting message → its due time. Heap entries that differ are ignored."""
+        """The due time of each waiting message, by offset. Heap entries with another time are
+        ignored.
+        """
         # Heap of due time and offset.
         self._delayed: list[tuple[float, int]] = []
         # Heap of due offsets.
@@ -49,7 +52,7 @@ class ExponentialBackoffRetryManager:
         while delayed and delayed[0][0] <= now:
             heapq.heappush(due, heapq.heappop(delayed)[1])
         while due and waits.get(due[0], _NEVER) > now:
-            # The message was emitted or given up meanwhile, or has failed again.
+            # The message was emitted or given up in the meantime, or has failed again.
             offset = heapq.heappop(due)
             if offset in waits:
                 heapq.heappush(delayed, (waits[offset], offset))

@@ -18,7 +18,9 @@ class FailedMessageRetryManager(Protocol):
         ...
 
     def retry_further(self, offset: int) -> bool:
-        """Return True to retry a failed message (`failed` follows), or False to give it up."""
+        """Return True to retry a failed message (`failed` follows), or False to give up the
+        message.
+        """
         ...
 
     def next_failed_message_to_retry(self, now: float) -> int | None:
@@ -26,7 +28,7 @@ class FailedMessageRetryManager(Protocol):
         ...
 
     def retry_started(self, offset: int) -> None:
-        """The message is emitted again. It is not due until it fails again."""
+        """Note that the message is being emitted again. It is not due until it fails again."""
         ...
 
     def done(self, offset: int) -> None:

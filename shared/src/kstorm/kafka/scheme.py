@@ -24,8 +24,9 @@ Values = Sequence[Any]
 
 
 class OneTuple:
-    """Marks a `Scheme`. Used as a `MultiScheme`, it would make one tuple per character, and nothing
-    else distinguishes the two."""
+    """Marks a `Scheme`, because nothing else distinguishes it from a `MultiScheme`. Used as one, it
+    would make a tuple per character.
+    """
 
 
 class Scheme(Protocol):
@@ -66,7 +67,7 @@ class MultiScheme(Protocol):
 
 
 class RawMultiScheme:
-    """The raw value in the field `bytes`."""
+    """Returns the raw value in the field `bytes`."""
 
     output_fields = Fields("bytes")
 
@@ -75,8 +76,9 @@ class RawMultiScheme:
 
 
 class StringScheme(OneTuple):
-    """The value as text in the field `str`. A value that is not UTF-8 becomes a dead letter. (Storm
-    replaces the invalid bytes.)"""
+    """Returns the value as text in the field `str`. A value that is not UTF-8 becomes a dead
+    letter. (Storm replaces the invalid bytes.)
+    """
 
     output_fields = Fields("str")
 
@@ -85,7 +87,7 @@ class StringScheme(OneTuple):
 
 
 class StringKeyValueScheme(OneTuple):
-    """Key and value as text in `key` and `message`, the default fields of a `KafkaBolt`."""
+    """Returns key and value as text in `key` and `message`, the default fields of a `KafkaBolt`."""
 
     output_fields = Fields("key", "message")
 
@@ -99,11 +101,13 @@ class StringKeyValueScheme(OneTuple):
 
 
 class JsonScheme(OneTuple):
-    """A JSON object's members in the fields of the same names: `JsonScheme("word", "count")`.
+    """Returns members of a JSON object in the fields of the same names:
+    `JsonScheme("word", "count")`.
 
     Other members are ignored. A value becomes a dead letter if it is not a JSON object or lacks one
-    of the members. `null` members are allowed. More than `most_values` values, including nested
-    ones, also make it a dead letter, because decoded JSON takes about 25 times its bytes.
+    of the members. `null` members are allowed. A message with more than `most_values` values,
+    including nested ones, becomes a dead letter too, because decoded JSON takes about 25 times its
+    bytes.
     """
 
     def __init__(self, *fields: str, most_values: int = MOST_VALUES) -> None:
@@ -111,7 +115,9 @@ class JsonScheme(OneTuple):
         self.most_values = most_values
 
     def deserialize(self, value: bytes) -> Values:
-        """Return the members' values. Raises `ValueError` unless it is an object with them."""
+        """Return the members' values. Raises `ValueError` unless the value is an object with these
+        members.
+        """
         check_json(value, self.most_values)
         found = msgspec.json.decode(value)
         if type(found) is not dict:
@@ -158,7 +164,7 @@ class KeyValueSchemeAsMultiScheme(SchemeAsMultiScheme):
 
 
 class MessageMetadataSchemeAsMultiScheme(SchemeAsMultiScheme):
-    """Appends `partition` and `offset`, which identify the message for audit and replay."""
+    """Appends the fields `partition` and `offset`, which identify the message."""
 
     def deserialize_message_with_metadata(
         self, value: bytes, partition: int, offset: int
@@ -173,7 +179,7 @@ class MessageMetadataSchemeAsMultiScheme(SchemeAsMultiScheme):
 
 
 class StringMultiSchemeWithTopic:
-    """The value as text in the field `str` and its topic in the field `topic`.
+    """Returns the value as text in the field `str`, and its topic in the field `topic`.
 
     Use it for a spout that reads all topics of a regular expression. A value that is not UTF-8
     becomes a dead letter.
@@ -203,7 +209,9 @@ def check_multi_scheme(scheme: MultiScheme) -> None:
 
 
 def open_scheme(scheme: MultiScheme) -> None:
-    """Open the scheme and a scheme inside it, if needed. Raises `ConfigError` on failure."""
+    """Open the scheme, and a scheme that it wraps, if they have `open`. Raises `ConfigError` on
+    failure.
+    """
     for each in (scheme, getattr(scheme, "scheme", None)):
         getattr(each, "open", _nothing)()
 

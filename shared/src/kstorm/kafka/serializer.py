@@ -1,7 +1,7 @@
 """Serializers convert keys and messages of a `KafkaBolt` to bytes: Kafka's `Serializer`s.
 
-The default is `to_bytes`: text and bytes as they are, no bytes for None, anything else as JSON. The
-other serializers accept one type each and reject other values, which fails the tuple.
+The default is `to_bytes`: text and bytes unchanged, null for None, anything else as JSON. The other
+serializers accept one type each and reject other values, which fails the tuple.
 
 A serializer that needs resources, such as a schema registry client, may have methods `open(is_key)`
 and `close()`, which the task calls.
@@ -30,7 +30,7 @@ class Serializer(Protocol):
 
 
 class StringSerializer:
-    """Text as UTF-8. Raises `TypeError` for anything else."""
+    """Writes text as UTF-8. Raises `TypeError` for anything else."""
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
         if value is None or isinstance(value, str):
@@ -39,7 +39,7 @@ class StringSerializer:
 
 
 class BytesSerializer:
-    """Bytes as they are. Raises `TypeError` for anything else."""
+    """Writes bytes unchanged. Raises `TypeError` for anything else."""
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
         if value is None or isinstance(value, bytes | bytearray | memoryview):
@@ -48,7 +48,8 @@ class BytesSerializer:
 
 
 class JsonSerializer:
-    """Anything as JSON, including text: `a` as `"a"`. None is written as None, not as `null`.
+    """Writes anything as JSON, including text: `a` as `"a"`. None is written as None, not as
+    `null`.
 
     Raises `TypeError` for values that JSON does not support, and `ValueError` for NaN and
     infinities. With `nan_as_null`, these become `null`.
@@ -70,7 +71,7 @@ class JsonSerializer:
 
 
 class IntegerSerializer:
-    """Integers as 4 bytes, big-endian, like Kafka's `IntegerSerializer`.
+    """Writes integers as 4 bytes, big-endian, like Kafka's `IntegerSerializer`.
 
     Raises `TypeError` for anything else and `OverflowError` beyond 32 bits.
     """
@@ -84,7 +85,7 @@ class IntegerSerializer:
 
 
 class LongSerializer(IntegerSerializer):
-    """Integers as 8 bytes, big-endian, like Kafka's `LongSerializer`."""
+    """Writes integers as 8 bytes, big-endian, like Kafka's `LongSerializer`."""
 
     size = 8
 
@@ -99,7 +100,7 @@ class AnySerializer:
 def column(serializer: Serializer, topic: str, values: Sequence[Any]) -> RecordColumn:
     """Serialize many values at once. Raises if one is rejected.
 
-    With the default serializer, text is not encoded here, because librdkafka writes it as UTF-8.
+    With the default serializer this does not encode text, because librdkafka writes it as UTF-8.
     """
     if type(serializer) is AnySerializer:
         return values if _AS_THEY_ARE.issuperset(map(type, values)) else list(map(to_bytes, values))
@@ -127,12 +128,13 @@ _encode_msgpack = msgspec.msgpack.Encoder().encode
 _NULL = b"null"
 # A float of 64 bits whose exponent has only ones.
 _FLOAT_OF_ALL_ONES = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]").search
-# `to_builtins` need not convert them: they contain no numbers.
+# `to_builtins` does not need to convert these types, because they contain no numbers.
 _BUILTIN = (bytes, bytearray, memoryview, datetime, date, time, timedelta, Decimal, UUID)
 
 
 def to_bytes(value: Any) -> bytes | None:
-    """Serialize by type: bytes as they are, text as UTF-8, None as None, else JSON (5 as `5`).
+    """Serialize by type: bytes unchanged, text as UTF-8, None as None, anything else as JSON (5 as
+    `5`).
 
     Raises `TypeError` for values that JSON does not support, and `ValueError` for NaN and
     infinities.
@@ -158,7 +160,7 @@ def to_json(value: Any) -> bytes:
 
 
 def _check_null(value: Any) -> None:
-    """Raise `ValueError` if a null in the JSON of a value is not from None."""
+    """Raise `ValueError` if the JSON of a value has a null that does not come from None."""
     try:
         # This takes a tenth of the time of a walk through the value.
         if _FLOAT_OF_ALL_ONES(_encode_msgpack(value)) is None:

@@ -1,8 +1,8 @@
 """Tuples of a `KafkaBolt` that wait for a serializer, in order. Time, number and bytes are limited.
 
-A tuple is held for the message timeout at most. By then its spout has given it up and emits the
-message again, so it would only wait next to its own replay. Adding to a full buffer blocks, so that
-input waits in Kafka instead of in memory.
+A tuple is held for at most the message timeout. After that time its spout emits the message again,
+so it would be useless to hold the tuple any longer. Adding to a full buffer blocks, so that input
+waits in Kafka instead of in memory.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import msgspec
 from kstorm.topology import Tuple
 
 MOST_TUPLES: Final = 10_000
-"""More than the default size of a frame, so that a frame waits for space at most once."""
+"""This is more than the default size of a frame, so that a frame waits for space at most once."""
 MOST_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -28,7 +28,7 @@ class WaitingTuple(NamedTuple):
 
 
 class SerializerBacklog:
-    """The held tuples of one task. `patience`: seconds after which a tuple expires."""
+    """The held tuples of one task. A tuple expires after `patience` seconds."""
 
     def __init__(self, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._patience, self._clock = patience, clock
@@ -49,7 +49,8 @@ class SerializerBacklog:
 
     def add(self, topic: str, tuple: Tuple) -> None:
         """Append a tuple, even beyond the limits. Callers that can wait check `full` first."""
-        # Tuples arrive as MessagePack or can be encoded as such. In tests they may hold anything.
+        # Tuples arrive as MessagePack or can be encoded as such. In tests they may contain
+        # anything.
         size = len(msgspec.msgpack.encode(tuple.values, enc_hook=repr))
         self._waiting.append(WaitingTuple(topic, tuple, self._clock() + self._patience, size))
         self._bytes += size

@@ -1,7 +1,7 @@
 """`KafkaSpout`: emits the messages of a topic and stores its progress in ZooKeeper.
 
-It follows Storm's documentation, *Storm Kafka Integration*. Partitions are assigned by task index,
-with one `PartitionManager` each, and emit in turn. Failed messages go first. Changed offsets are
+It follows Storm's documentation, *Storm Kafka Integration*. Partitions are assigned by task index.
+Each has a `PartitionManager`, and they emit in turn, failed messages first. Changed offsets are
 stored every `state_update_interval_ms`. Unlike Storm's spout, one `next_tuple` emits several
 messages, up to the collector's capacity.
 
@@ -32,6 +32,7 @@ from kstorm.kafka.positioned_offsets import PositionedOffsets
 from kstorm.kafka.replays import REPLAYED, SpoutReplays
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.scheme import Values, close_scheme, open_scheme
+from kstorm.kafka.watermark import spout_watermark
 from kstorm.topology import (
     Config,
     OutputFieldsDeclarer,
@@ -42,6 +43,8 @@ from kstorm.topology import (
     Traced,
 )
 from kstorm.topology.context import CLOCK
+from kstorm.topology.event_time import NEVER, UNKNOWN, EventTime, Mark, Timed
+from kstorm.topology.positioned import Position
 
 log = logging.getLogger(__name__)
 
@@ -51,10 +54,10 @@ _FLUSH_SECS: Final = 5.0
 """Maximum seconds that `close` waits for the last offsets to be stored."""
 _MOST_FAILING: Final = 5
 _LEAST_FLUSH_SECS: Final = 1.0
-"""Minimum share of `_FLUSH_SECS` for ZooKeeper, however long Kafka took."""
+"""Minimum share of `_FLUSH_SECS` for ZooKeeper, regardless of the time that Kafka took."""
 
 
-class KafkaSpout(Positioned, Traced, Spout):
+class KafkaSpout(Timed, Positioned, Traced, Spout):
     """A spout that reads a Kafka topic. Each tuple's message id is a `KafkaMessageId`."""
 
     handles_unsendable = True
@@ -86,7 +89,7 @@ class KafkaSpout(Positioned, Traced, Spout):
                 "so a restart looks like a new deployment: set KSTORM_TOPOLOGY_ID to the same "
                 "value for all processes of a deployment"
             )
-        # Fail now, and not when the first partition starts, if the manager cannot be created.
+        # If the retry manager cannot be created, fail now and not when the first partition starts.
         make_retry_manager(self.spout_config)
         open_scheme(self.spout_config.scheme)
         topology = TopologyRef(ports.topology_id or context.topology.name, context.topology.name)
@@ -108,6 +111,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._storing = OffsetCommitter(
             self._offsets, self._source, writer, self.spout_config, context, topology
         )
+        self._watermark = spout_watermark(self.spout_config, context, self._offsets, self._source)
         coordinator = (
             StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
         )
@@ -119,6 +123,7 @@ class KafkaSpout(Positioned, Traced, Spout):
             self._offsets,
             topology,
             self._storing,
+            None if self._watermark is None else self._watermark.latest,
         )
         guarantee = self.spout_config.processing_guarantee
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
@@ -192,7 +197,7 @@ class KafkaSpout(Positioned, Traced, Spout):
     def origins(
         self, message_ids: Sequence[KafkaMessageId]
     ) -> Iterable[tuple[str, int, int, Sequence[int]]]:
-        """Most batches are of one partition, which costs 50 ns per message."""
+        """Most batches belong to a single partition, which costs 50 ns per message."""
         first, last = message_ids[0], message_ids[-1]
         offsets = [id.offset for id in message_ids]
         places = [id.partition for id in message_ids]
@@ -206,6 +211,23 @@ class KafkaSpout(Positioned, Traced, Spout):
             runs[-1][3].append(id.offset)
         return runs
 
+    def event_time(self) -> EventTime | None:
+        found = self.spout_config.event_time
+        return None if found is None else EventTime(found, self.spout_config.event_time_idle_ms)
+
+    def watermark(self) -> Mark:
+        if self._watermark is None:
+            return UNKNOWN
+        now = self._clock()
+        # While nothing is read, the ends of the partitions are not known.
+        reads = not self._deactivated and self.collector.capacity > 0
+        return self._watermark.mark(
+            self._coordinator.assigned(), now, lambda: reads and not self._coordinator.unread(now)
+        )
+
+    def holders(self) -> Iterable[tuple[str, Mark]]:
+        return () if self._watermark is None else self._watermark.holders()
+
     def positions(self) -> Mapping[tuple[str, int], int]:
         return {(place.topic, place.partition): offset for place, offset in self._read_to.items()}
 
@@ -218,7 +240,9 @@ class KafkaSpout(Positioned, Traced, Spout):
     def _note_positions(self) -> None:
         for manager in self._coordinator.all_managers():
             partition = manager.partition
-            self._read_to[partition] = manager.next_offset
+            latest = None if manager.times is None else manager.times.latest
+            reached = None if latest == NEVER else latest
+            self._read_to[partition] = Position.of(manager.next_offset, reached)
             manager.most_to_store = self._committed_to.get(partition, manager.committed_to or 0)
 
     def refuses_exactly_once(self) -> str:
@@ -235,7 +259,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         return ""
 
     def activate(self) -> None:
-        """Resume: from now on `next_tuple` stores the offsets."""
+        """Resume. From now on `next_tuple` stores the offsets."""
         self._deactivated = False
 
     def deactivate(self) -> None:
@@ -260,9 +284,9 @@ class KafkaSpout(Positioned, Traced, Spout):
         )
 
     def problem(self) -> KstormError | None:
-        """Return why offsets cannot be stored or messages not be decoded, or None if they can.
+        """Return why offsets cannot be stored or messages cannot be decoded, or None.
 
-        Used by the readiness check.
+        The readiness check uses this.
         """
         unread = (manager.not_yet for manager in self._coordinator.all_managers())
         return (
@@ -271,7 +295,7 @@ class KafkaSpout(Positioned, Traced, Spout):
 
     @property
     def unread(self) -> str:
-        """The reason why Kafka cannot be read at the moment, as far as known, or "" if it can."""
+        """The known reason why Kafka cannot be read at the moment, or ""."""
         return self._coordinator.unread(self._clock())
 
     def metrics(self) -> dict[str, float]:
@@ -313,8 +337,8 @@ class KafkaSpout(Positioned, Traced, Spout):
     def oldest_unfinished_seconds(self, unix_ms: float) -> dict[Partition, float]:
         """Return the age of each partition's oldest unfinished message, by the message's timestamp.
 
-        0 if all are finished. The age of an unread message or one without a timestamp counts from
-        when it was first seen here.
+        The age is 0 if all messages are finished. For an unread message, or one without a
+        timestamp, it is the time since this task first saw it.
         """
         found = {}
         for manager in self._coordinator.all_managers():
@@ -348,14 +372,16 @@ class KafkaSpout(Positioned, Traced, Spout):
         return limit
 
     def _store_what_ended(self, manager: PartitionManager) -> None:
-        """Store offsets every `state_update_interval_ms`, and at a partition's last tree."""
+        """Store offsets every `state_update_interval_ms`, and when a partition's last tree has
+        ended.
+        """
         now = self._clock()
         if manager.pending == 0 or now >= self._next_update:
             self._next_update = now + self._update_interval
             self._coordinator.commit()
 
     def _claim(self) -> None:
-        # With `AT_MOST_ONCE` nothing is emitted before it is stored as done.
+        # With `AT_MOST_ONCE`, a message is stored as done before it is emitted.
         if self._claims:
             self._coordinator.claim()
 
@@ -382,8 +408,8 @@ class KafkaSpout(Positioned, Traced, Spout):
     def _fill(self) -> None:
         """Read more messages and pass them to their partitions.
 
-        This is called after everything allowed has been emitted. A partition that still has
-        messages holds them back, so it is paused to avoid buffering more. With `AT_MOST_ONCE`,
+        This is called after all allowed messages have been emitted. If a partition still has
+        messages, it is at a limit, so it is paused to avoid buffering more. With `AT_MOST_ONCE`,
         messages only wait for their offset to be stored, so such a partition may buffer up to one
         batch.
         """
@@ -407,7 +433,7 @@ class KafkaSpout(Positioned, Traced, Spout):
                 reading.end_reached(end)
 
     def _report_problem(self) -> None:
-        """Report once that offsets cannot be stored or messages not be decoded. Work continues."""
+        """Report once that offsets cannot be stored or messages cannot be decoded. Work continues."""
         problem = self.problem()
         text = None if problem is None else str(problem)
         if problem is not None and text != self._problem:
@@ -415,7 +441,9 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._problem = text
 
     def _warn_if_throttled(self, now: float) -> None:
-        """Log once when a partition is blocked by one old message, or it would look idle."""
+        """Log once when an old message blocks a partition, because the partition would otherwise
+        look idle.
+        """
         throttled = {m.partition: m for m in self._coordinator.all_managers() if m.at_limit}
         for partition in throttled.keys() - self._throttled:
             manager = throttled[partition]

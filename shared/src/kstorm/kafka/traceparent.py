@@ -1,10 +1,10 @@
-"""Tuple ids for W3C Trace Context and OpenTelemetry, and the header `traceparent`.
+"""The IDs of tuples in W3C Trace Context and OpenTelemetry, and the header `traceparent`.
 
     00-<trace id>-<span id>-<flags>      in hexadecimal digits: 32, 16 and 2
 
-No extra context is propagated, because roots and edges are ids already. A span id is the edge of
-its tuple, or the root for the message itself. A trace id is a hash of the topology's name followed
-by the root. So a tuple's span id is known even if no span was created.
+No extra context is propagated, because roots and edges already serve as IDs. A span id is the edge
+of its tuple, or the root for the message itself. A trace id is a hash of the topology's name
+followed by the root. So a tuple's span id is known even if no span was created.
 """
 
 import re
@@ -54,8 +54,9 @@ def parse(header: str) -> Parent | None:
 class Traceparents:
     """Builds the headers of one topology.
 
-    `sampled` is the share of its trees, from 0 to 1, that are flagged as sampled. The last 56 bits
-    of the root decide, as in OpenTelemetry's samplers, so all records of a tree agree.
+    `sampled` is the share of its trees, from 0 to 1, that are flagged as sampled. The decision
+    depends on the last 56 bits of the root, as in OpenTelemetry's samplers, so all records of a
+    tree agree.
     """
 
     def __init__(self, topology: str, sampled: float = 1.0) -> None:
@@ -64,7 +65,7 @@ class Traceparents:
         self._flags = tuple(f"-{flags:02x}" for flags in (_RANDOM, _RANDOM | _SAMPLED))
 
     def of(self, root: int, edge: int) -> str:
-        """Return the header of one tuple, or "" if it is not in a tree."""
+        """Return the header of one tuple, or "" if the tuple does not belong to a tree."""
         if not root or not edge:
             return ""
         return f"{self._start}{root:016x}-{edge:016x}{self._flags[(root & _RANDOM_BITS) >= self._least]}"

@@ -19,9 +19,10 @@ from kstorm.kafka.ports import (
 
 
 def for_sinks(ports: KafkaPorts, work: CurrentWork, *, exactly_once: bool) -> KafkaPorts:
-    """Return the clients of a process with bolts. The input offset waits for the records of sinks.
+    """Return the clients of a process with bolts, for which the input offset waits for the records
+    of sinks.
 
-    With exactly-once processing, records leave in the process's transactions instead.
+    With exactly-once processing, records are written in the process's transactions instead.
     """
     return replace(
         ports,
@@ -43,7 +44,7 @@ class UnitWriter:
         self._work, self._shared = work, shared
 
     async def close(self) -> None:
-        # A shared writer is not the bolt's own.
+        # A shared writer does not belong to the bolt.
         if not self._shared:
             await self.writer.close()
 
@@ -80,8 +81,7 @@ class UnitWriter:
         )
 
     def _batch_done(self, on_done: OnBatchDelivery, unit: Unit, errors: Sequence[object]) -> None:
-        # Records that the bolt writes in response, such as retries one by one, belong to the same
-        # unit.
+        # Records that the bolt writes in response, such as single retries, belong to the same unit.
         at_hand, self._work.unit = self._work.unit, unit
         try:
             on_done(errors)

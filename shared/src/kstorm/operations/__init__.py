@@ -1,4 +1,4 @@
 """Operations on a running topology, as functions and data.
 
-`kstorm.cli`, `kstorm.client` and the web UI are its fronts.
+`kstorm.cli`, `kstorm.client` and the web UI are thin layers on top of it.
 """

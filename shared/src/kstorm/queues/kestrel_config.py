@@ -20,15 +20,18 @@ class KestrelConfig:
     """The read settings of a `KestrelSpout`. Raises `ConfigError` if a value is out of range."""
 
     open_reads: int = 50
-    """Maximum messages that one task has open on each of its hosts. Kestrel allows one open read
-    per connection, so this is also the number of connections. `topology_max_spout_pending`, if
-    lower, limits the sum over all hosts."""
+    """Maximum number of messages that a task has open on each of its hosts. Kestrel allows one open
+    read per connection, so this is also the number of connections. `topology_max_spout_pending`, if
+    lower, limits the sum over all hosts.
+    """
 
     poll_ms: int = 1000
     """Maximum milliseconds that Kestrel delays its response while the queue is empty (`t=`)."""
 
     timeout_secs: float = 10.0
-    """Seconds after which an unresponsive host has failed. `poll_ms` is added where it applies."""
+    """A host that does not respond for this number of seconds counts as failed. While a read waits
+    for a message, `poll_ms` is added.
+    """
 
     blacklist_time_secs: float = 60.0
     """Seconds during which a failed host is not used (Storm: 60)."""
@@ -66,10 +69,11 @@ def _host_info(name: str, port: int) -> HostInfo:
 
 
 def hosts_for_task(hosts: Sequence[HostInfo], task_index: int, total_tasks: int) -> list[HostInfo]:
-    """Return a task's hosts: all if there are more hosts than tasks, else one (Storm's rule).
+    """Return a task's hosts. As in Storm, these are all hosts if there are more hosts than tasks,
+    otherwise one.
 
-    Use a multiple of the number of hosts as the task count. Otherwise some hosts are read by more
-    tasks than others.
+    Use a multiple of the number of hosts as the task count, so that every host is read by the same
+    number of tasks.
     """
     if total_tasks < len(hosts):
         return list(hosts)

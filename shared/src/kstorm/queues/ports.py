@@ -1,9 +1,8 @@
 """Protocols for the clients of queue spouts, in which messages stay open until they are done.
 
-They are implemented in `kstorm.runtime` and by tests. **Only `close` may block**, like in
-`kstorm.kafka.ports`. The rule that prevents message loss: a message belongs to the connection that
-delivered it. When the connection is gone, the queue has the message again, so a later ack or
-failure of it is ignored.
+`kstorm.runtime` and tests implement them. As in `kstorm.kafka.ports`, **only `close` may block**. A
+message belongs to the connection that delivered it. When that connection ends, the message is in
+the queue again, so a later ack or failure is ignored. This prevents the loss of messages.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +44,9 @@ class QueueReader(Protocol):
         ...
 
     def pause(self) -> None:
-        """Stop opening messages and put back those not taken yet. Taken messages stay open."""
+        """Stop opening messages, and return those that were not taken yet to the queue. Taken
+        messages stay open.
+        """
         ...
 
     def take(self) -> QueueMessage | None:
@@ -53,11 +54,11 @@ class QueueReader(Protocol):
         ...
 
     def ack(self, id: QueueMessageId) -> None:
-        """Remove the message from the queue. Ignored if its connection is gone."""
+        """Remove the message from the queue. This is ignored if its connection has ended."""
         ...
 
     def put_back(self, id: QueueMessageId) -> None:
-        """Return the message to the queue. Ignored if its connection is gone."""
+        """Return the message to the queue. This is ignored if its connection has ended."""
         ...
 
     def problem(self) -> KstormError | None:
@@ -86,7 +87,7 @@ class QueuePorts:
     """
 
     open_rabbitmq: "Callable[[RabbitMQConfig, int], QueueReader]"
-    """The number is the maximum of open messages."""
+    """The argument is the maximum number of open messages."""
     open_kestrel: "Callable[[KestrelConfig, str, Sequence[HostInfo], int], QueueReader]"
     """Takes the queue, its hosts, and the maximum of open messages per host."""
 

@@ -46,7 +46,7 @@ class RabbitMQConfig:
     """The queue and how to read it. Raises `ConfigError` if a value is out of range."""
 
     queue: str
-    """The queue to read. It must exist, because its producers decide how it is declared."""
+    """The queue to read. It must exist, because its declaration is up to the producers."""
 
     hosts: Sequence[str] = field(default=("localhost",), kw_only=True)
     """Cluster nodes, `host` or `host:port`. If one fails, the next one is used."""
@@ -71,7 +71,9 @@ class RabbitMQConfig:
     65535. None: `topology_max_spout_pending`."""
 
     heartbeat_secs: int = field(default=30, kw_only=True)
-    """Heartbeat interval in seconds. A connection without any for about twice as long is closed."""
+    """Heartbeat interval in seconds. A connection without a heartbeat for about twice this time is
+    closed.
+    """
 
     connection_timeout_secs: float = field(default=10.0, kw_only=True)
     """Timeout in seconds for establishing a connection, including login."""
@@ -80,7 +82,7 @@ class RabbitMQConfig:
     """Milliseconds to pause after the first round of `hosts`. Each further round doubles it."""
 
     reconnect_delay_max_ms: int = field(default=30_000, kw_only=True)
-    """Maximum of this pause. A random factor from 0.5 to 1 spreads the reconnects."""
+    """Maximum pause in milliseconds. A random factor from 0.5 to 1 spreads the reconnects."""
 
     def __post_init__(self) -> None:
         check_fields(self, but=("hosts", "scheme"))
@@ -126,7 +128,7 @@ class RabbitMQConfig:
     def delay(self, failures: int, chance: float) -> float:
         """Return seconds to wait after consecutive failures. `chance` is random, from 0 to 1.
 
-        Zero while a host has not been tried since the last pause.
+        It is 0 while there is a host that has not been tried since the last pause.
         """
         rounds, within = divmod(failures, len(self.hosts))
         if within or not rounds:

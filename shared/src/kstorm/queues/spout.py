@@ -1,9 +1,10 @@
 """Base of the queue spouts: a message stays open in its queue until its tuple tree is complete.
 
-As Storm's documentation, *Guaranteeing message processing*, describes `KestrelSpout`: a message is
-only *opened*. `ack` removes it, and `fail` puts it back. If this process dies, the queue puts all
-its open messages back. So the spout keeps only ids, and the queue does the replay: the message
-comes again, to this task or to another.
+This works as Storm's documentation, *Guaranteeing message processing*, describes for
+`KestrelSpout`. A message is only *opened*. `ack` removes it from the queue, and `fail` returns it.
+If this process dies, the queue makes all of its open messages available again. So the spout only
+stores IDs, and a replay comes from the queue, which delivers the message to this task or to
+another.
 """
 
 from collections.abc import Sequence
@@ -63,7 +64,7 @@ class QueueSpout(Spout):
         self._reader.start()
 
     def deactivate(self) -> None:
-        """Return unemitted messages to the queue, so that other tasks need not wait for them."""
+        """Return unemitted messages to the queue, so that other tasks can get them."""
         self._reader.pause()
 
     async def close(self) -> None:
@@ -80,7 +81,7 @@ class QueueSpout(Spout):
             self._emit(message)
 
     def ack(self, message_id: QueueMessageId) -> None:
-        """Complete a tree of the message. The last one removes the message from the queue."""
+        """Complete a tree of the message. The last tree removes the message from the queue."""
         left = self._trees.get(message_id)
         # Another tree of this message failed.
         if left is None:

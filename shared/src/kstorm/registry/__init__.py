@@ -5,10 +5,10 @@
     KafkaBolt().with_value_serializer(AvroSerializer(registry, SCHEMA))
 
 The serdes are confluent-kafka's own. The extra `kstorm[registry]` installs them. Only processes
-that read or write such messages need it.
+that read or write such messages need this extra.
 
-The rule: **an unresponsive registry does not cost any message.** A thread queries the registry, and
-meanwhile the message waits where it is (`NotYetError`). A message is unreadable only if the
+**No message is lost because a registry does not respond.** A thread queries the registry, and until
+it responds, the message waits where it is (`NotYetError`). A message is unreadable only if the
 registry responds that the schema does not exist, or if the bytes do not match their schema.
 """
 

@@ -1,9 +1,9 @@
 """Counts the values of an Avro record before it is decoded.
 
-Decoded data takes more memory than its bytes: a record that contains one number is one byte, and
-200 in Python. An item may even have no bytes, so ten bytes can claim a quintillion items. So the
-bytes are scanned according to their writer's schema, without creating objects. Records that are
-short enough for their schema are not scanned.
+Decoded data takes more memory than its bytes: a record with one number may have one byte, and takes
+200 in Python. An item may even have no bytes, so ten bytes can claim a quintillion items. Therefore
+kstorm scans the bytes according to their writer's schema, without creating objects. It does not
+scan records that are short enough for their schema.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Compiles an Avro schema into steps for a scan, with its maximum values per byte.
 
-Avro data does not describe itself. So its schema is compiled once into steps that can be followed
-quickly.
+Avro data cannot be read without its schema. So the schema is compiled once into steps that a scan
+can follow quickly.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,9 @@ MOST_DECIMAL_BYTES: Final = 1024
 """Maximum bytes of a decimal, enough for 2,466 digits. Converting decimal digits takes time that
 grows with the square of their number: 2 s for 64 kB."""
 MOST_LEVELS: Final = 200
-"""Maximum nesting of records, arrays and maps. Avro's decoder has no limit of its own: a few
-thousand levels overflow the stack and crash the process."""
+"""Maximum nesting of records, arrays and maps. Avro's decoder has no limit, so a few thousand
+levels would overflow the stack and crash the process.
+"""
 USUAL_VALUES: Final = 3
 """Maximum values per byte of an ordinary schema: a record, its field's name, and a number."""
 
@@ -28,11 +29,11 @@ class SkipStep(IntEnum):
     NUMBER = 1
     """Skip a varint: int, long, enum."""
     BYTES = 2
-    """Skip the number of bytes that is given first: bytes, string."""
+    """Skip the number of bytes that precedes the value: bytes, string."""
     DECIMAL = 3
     """Like `BYTES`, but with a maximum length."""
     UNION = 4
-    """Skip the branch whose number is given first."""
+    """Skip the branch whose number precedes the value."""
     RECORD = 5
     """Skip all fields."""
     ARRAY = 6
@@ -62,8 +63,9 @@ class AvroScanPlan:
     op: Op
     """The step for the whole record."""
     excess: float
-    """A record of n bytes has at most `excess + USUAL_VALUES * n` values. Infinite without such a
-    limit, or if the record may be nested deeply."""
+    """A record of n bytes has at most `excess + USUAL_VALUES * n` values. It is infinite if there
+    is no such limit, or if the record may be nested deeply.
+    """
     decimals: bool
     """True if there are decimals that may be too long."""
 
@@ -215,7 +217,8 @@ def _bodies(op: Op) -> Iterator[BodyPlan]:
 
 def _excess(op: Op, known: dict[BodyPlan, _Bounds]) -> float:
     step, what = op
-    # One byte ends it. If items hold more values than usual, any number of them may follow.
+    # One byte ends the array. If its items have more values than usual, any number of items may
+    # follow.
     match step:
         case SkipStep.FIXED:
             return -USUAL_VALUES * float(what)

@@ -1,4 +1,4 @@
-"""A non-blocking registry client: it returns cached results and queries others on a thread.
+"""A non-blocking registry client, which returns cached results and runs other queries on a thread.
 
 confluent-kafka's serdes call it on the event loop, while they read a message. The first call for a
 schema raises `NotYetError`, and so do further calls until the result is available. Then the message

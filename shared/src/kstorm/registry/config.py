@@ -18,12 +18,16 @@ class SchemaRegistry:
     """A schema registry. Raises `ConfigError` if the address is invalid."""
 
     url: str = field(repr=False)
-    """`http://host:port`. Several, comma-separated, are tried in turn. May include credentials."""
+    """`http://host:port`. Several comma-separated addresses are tried in turn. They may include
+    credentials.
+    """
 
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Further properties of confluent-kafka's `SchemaRegistryClient`, for TLS and authentication
-    (`ssl.ca.location`, `basic.auth.user.info`, …). Here requests time out after 10 s by default
-    (`timeout`) and are not retried by the client (`max.retries`), because kstorm retries them."""
+    (`ssl.ca.location`, `basic.auth.user.info`, …). In kstorm, requests time out after 10 s by
+    default (`timeout`) and are not retried by the client (`max.retries`), because kstorm retries
+    them.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)

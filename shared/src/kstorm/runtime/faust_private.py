@@ -1,4 +1,4 @@
-"""All that kstorm uses of Faust's and Mode's private members.
+"""All uses of private members of Faust and Mode.
 
 No other module touches a private member of theirs. `tests/unit/runtime/test_faust_private.py` is
 the contract: it fails if an installed release has renamed one of these members, or no longer uses
@@ -28,7 +28,9 @@ class AppWithOwnWeb(faust.App):  # type: ignore[misc]
 
 
 def runner_of(web: Web) -> AppRunner:
-    """Return aiohttp's runner of a web server. Faust listens itself, without any limits."""
+    """Return aiohttp's runner of a web server. Without it, Faust would listen itself, with no
+    limits.
+    """
     runner: AppRunner = web._runner
     return runner
 
@@ -46,21 +48,21 @@ class OrderlyWorker(faust.Worker):  # type: ignore[misc]
         """Called once, on the first signal."""
 
     async def _stop_on_signal(self, signal: Any) -> None:
-        # Mode's handler of SIGTERM and SIGINT schedules it.
+        # Mode's handler of SIGTERM and SIGINT schedules this method.
         if self._ending is None:
             self._ending = asyncio.ensure_future(self.before_stop())
         await self._ending
         await super()._stop_on_signal(signal)
 
     def _gather_all(self) -> None:
-        # Mode calls it when the app has stopped, and would wait for running tasks, one second at a
-        # time. But a pod's successor only starts once this process has exited, and no important
-        # task is left.
+        # Mode calls this method when the app has stopped. Mode's own version waits for running
+        # tasks, one second at a time. But a pod's successor only starts once this process has
+        # exited, and no important task is left.
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
 
     async def _sentinel_task(self) -> None:
-        # Mode runs it to the end as the last task of the loop.
+        # Mode runs this to its end as the last task of the loop.
         if cancelled := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(cancelled, timeout=_CANCEL_SECONDS)
 
@@ -71,6 +73,8 @@ def open_partition(store: Any, partition: int) -> Any:
 
 
 def open_partitions(store: Any) -> MutableMapping[int, Any]:
-    """Return the open partitions by number. The store has the same mapping all its life."""
+    """Return the open partitions by number. The store uses the same mapping object throughout its
+    life.
+    """
     partitions: MutableMapping[int, Any] = store._dbs
     return partitions

@@ -1,8 +1,8 @@
 """The topologies that run on this machine, each in a file in its run's folder. The web UI reads
 these files.
 
-A file exists while its run does. It is replaced atomically, so readers see it either complete or
-not at all. The process ID identifies files of runs that were killed.
+A file exists as long as its run. It is replaced atomically, so readers see it either complete or
+not at all. The process ID shows whether a run was killed and left its file behind.
 """
 
 import os

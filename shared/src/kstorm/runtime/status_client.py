@@ -34,7 +34,7 @@ def query_page(
     query: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> PageAnswer | None:
-    """Return status and JSON object of a page, whatever the status is."""
+    """Return the status and the JSON object of a page, for any status."""
     whole = f"{url}/{page}?{urlencode(query or {})}".removesuffix("?")
     asked = urllib.request.Request(whole, headers=dict(headers or {}))  # noqa: S310 - the URL is that of a service
     try:

@@ -39,6 +39,11 @@ class LogShare:
         return place, items[place]
 
     @property
+    def place(self) -> int | None:
+        """The index of the next item in the list. None if the position is not known yet."""
+        return None if self._at is None else self._index + self._at * self._every
+
+    @property
     def positions(self) -> Mapping[tuple[str, int], int]:
         """Positions for `Positioned.positions`. Empty until the committed position is known."""
         return {} if self._at is None else {(_SHARE, self._index): self._at}

@@ -18,9 +18,10 @@ def replace_components(
     """Return a copy of the topology with these components by id (Storm's `MockedSources`, for bolts
     too).
 
-    Wiring, tasks, settings and streams stay the same. A replacement emits on the streams that the
-    original declared. Raises `TopologyError` for an unknown id, for a spout in place of a bolt or
-    the reverse, and for a spout without positions in an exactly-once topology.
+    Wiring, tasks, settings, streams and the spouts' event time stay the same. A replacement emits
+    on the streams that the original declared. Raises `TopologyError` for an unknown id, for a spout
+    in place of a bolt or the reverse, and for a spout without positions in an exactly-once
+    topology.
     """
     replaced = dict(topology.components)
     for name, component in components.items():
@@ -38,5 +39,14 @@ def replace_components(
                 f"{topology.name!r} uses exactly_once, but the {type(component).__name__} that "
                 f"replaces {name!r} has no position: use a FeederSpout, or make it Positioned"
             )
+        if isinstance(component, Spout) and isinstance(spec.component, Spout):
+            _keep_event_time(spec.component, component)
         replaced[name] = replace(spec, component=component)
     return Topology(topology.name, topology.config, replaced)
+
+
+def _keep_event_time(original: Spout, component: Spout) -> None:
+    """Give a replacement the event time of the original, unless it has its own."""
+    found = original.event_time()
+    if found is not None and component.event_time() is None:
+        component.event_time = lambda: found  # type: ignore[method-assign]

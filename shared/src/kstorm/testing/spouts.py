@@ -1,11 +1,13 @@
 """Spouts for tests: one that a test feeds while the cluster runs, and one with a fixed list of
 tuples."""
 
+import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kstorm.core.watermarks import Idleness
 from kstorm.testing.log_share import LogShare
 from kstorm.topology import (
     DEFAULT_STREAM,
@@ -17,6 +19,8 @@ from kstorm.topology import (
     SpoutOutputCollector,
     TopologyContext,
 )
+from kstorm.topology.context import CLOCK
+from kstorm.topology.event_time import NEVER, UNKNOWN, Mark, Timed, TimePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class FixedTuple:
     stream: str = DEFAULT_STREAM
 
 
-class FeederSpout(Positioned, Spout):
+class FeederSpout(Timed, Positioned, Spout):
     """Emits the tuples that a test feeds to it (Storm's `FeederSpout`).
 
         feeder = FeederSpout("word")
@@ -40,6 +44,9 @@ class FeederSpout(Positioned, Spout):
     survive a crash of the spout. With `replay`, tuples that failed, or were in flight when their
     task died, are emitted again. In an exactly-once topology the spout behaves like a topic. Each
     task emits its share once and resumes at its committed position.
+
+    With event time, all fed tuples are one partition. A later tuple advances the watermark of every
+    task, no matter which one emits it.
     """
 
     def __init__(
@@ -60,8 +67,7 @@ class FeederSpout(Positioned, Spout):
         self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Add a tuple to emit. With a `message_id`, unique per message, it is tracked."""
-        self._source.fed.append((message_id, FixedTuple(values, stream)))
-        self._source.waiting.append(self._source.fed[-1])
+        self._source.feed(message_id, FixedTuple(values, stream))
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         for stream, fields in self._streams.items():
@@ -75,13 +81,14 @@ class FeederSpout(Positioned, Spout):
         self._share = LogShare(context) if config.exactly_once else None
         if self._share is None:
             self._source.reopened(context.task_id)
+        self._times = _times_of(self._source, context)
 
     def next_tuple(self) -> None:
         if self._share is None:
             taken = self._source.take(self.context.task_id)
         else:
             found = self._share.next(self._source.fed)
-            taken = None if found is None else found[1]
+            taken = None if found is None else (found[1].message_id, found[1].fixed)
         if taken is not None:
             message_id, fixed = taken
             self.collector.emit(fixed.values, message_id, fixed.stream)
@@ -91,6 +98,13 @@ class FeederSpout(Positioned, Spout):
 
     def positions_committed(self, positions: Mapping[tuple[str, int], int]) -> None:
         """Do nothing: positions are stored nowhere else."""
+
+    def watermark(self) -> Mark:
+        if self._times is None:
+            return UNKNOWN
+        source = self._source
+        bound = source.first_unfinished if self._share is None else self._share.place
+        return UNKNOWN if bound is None else self._times.before(min(bound, len(source.fed)))
 
     def ack(self, message_id: Any) -> None:
         self._source.finished(self.context.task_id, message_id)
@@ -119,34 +133,88 @@ class FixedTupleSpout(FeederSpout):
             self.feed(fixed.values, position, fixed.stream)
 
 
+@dataclass(frozen=True, slots=True)
+class _Fed:
+    place: int
+    message_id: Any
+    fixed: FixedTuple
+
+
 class _Source:
     """A queue outside the cluster, shared by the copies of a spout before and after a crash."""
 
     def __init__(self, replay: bool) -> None:
-        self.waiting: deque[tuple[Any, FixedTuple]] = deque()
-        self.fed: list[tuple[Any, FixedTuple]] = []
+        self.waiting: deque[_Fed] = deque()
+        self.fed: list[_Fed] = []
         self._replay = replay
-        self._open: dict[tuple[int, Any], FixedTuple] = {}
+        self._open: dict[tuple[int, Any], _Fed] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "_Source":
         return self
 
+    def feed(self, message_id: Any, fixed: FixedTuple) -> None:
+        self.fed.append(_Fed(len(self.fed), message_id, fixed))
+        self.waiting.append(self.fed[-1])
+
     def take(self, task: int) -> tuple[Any, FixedTuple] | None:
         if not self.waiting:
             return None
-        message_id, fixed = self.waiting.popleft()
-        if message_id is not None:
-            self._open[task, message_id] = fixed
-        return message_id, fixed
+        taken = self.waiting.popleft()
+        if taken.message_id is not None:
+            self._open[task, taken.message_id] = taken
+        return taken.message_id, taken.fixed
 
     def finished(self, task: int, message_id: Any) -> None:
         self._open.pop((task, message_id), None)
 
     def failed(self, task: int, message_id: Any) -> None:
-        fixed = self._open.pop((task, message_id), None)
-        if fixed is not None and self._replay:
-            self.waiting.append((message_id, fixed))
+        failed = self._open.pop((task, message_id), None)
+        if failed is not None and self._replay:
+            self.waiting.append(failed)
 
     def reopened(self, task: int) -> None:
         for owner, message_id in [key for key in self._open if key[0] == task]:
             self.failed(owner, message_id)
+
+    @property
+    def first_unfinished(self) -> int:
+        """The place of the first tuple that may be emitted, perhaps again."""
+        unfinished = (*self.waiting, *self._open.values())
+        return min((one.place for one in unfinished), default=len(self.fed))
+
+
+class _Times:
+    """The latest event time before each place of a queue, as one task computes it."""
+
+    def __init__(
+        self,
+        source: _Source,
+        latest: Callable[[FixedTuple], int],
+        idleness: Idleness,
+        clock: Callable[[], float],
+    ) -> None:
+        self._source, self._latest = source, latest
+        self._idleness, self._clock = idleness, clock
+        self._before = [NEVER]
+
+    def before(self, place: int) -> Mark:
+        """Return the watermark before a place of the queue. It is idle if nothing follows."""
+        known = self._before
+        while len(known) <= place:
+            known.append(max(known[-1], self._latest(self._source.fed[len(known) - 1].fixed)))
+        empty = place == len(self._source.fed)
+        return Mark(known[place], self._idleness.look(self._clock(), empty))
+
+
+def _times_of(source: _Source, context: TopologyContext) -> _Times | None:
+    found = TimePlan(context.topology).spouts.get(context.component)
+    if found is None:
+        return None
+
+    def latest(fixed: FixedTuple) -> int:
+        fields = context.get_component_output_fields(context.component, fixed.stream)
+        read = found.latest(context.component, fixed.stream, context.task_id, fields)
+        return read([fixed.values])
+
+    clock: Callable[[], float] = context.resources.get(CLOCK, time.time)
+    return _Times(source, latest, Idleness(found.idle_ms), clock)

@@ -23,6 +23,7 @@ from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE, Config
 from kstorm.topology.context import TopologyContext
 from kstorm.topology.declarer import OutputFieldsDeclarer, StreamSpec
 from kstorm.topology.distinct import DistinctBolt
+from kstorm.topology.event_time import EventTime
 from kstorm.topology.fields import Fields
 from kstorm.topology.note import Note
 from kstorm.topology.positioned import Positioned
@@ -48,6 +49,7 @@ __all__ = [
     "Config",
     "CustomStreamGrouping",
     "DistinctBolt",
+    "EventTime",
     "FailedException",
     "Fields",
     "Input",

@@ -1,6 +1,7 @@
 """Tuples of one frame as columns instead of objects, for bolts that define `execute_batch`."""
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 from kstorm.topology.tuple import Source, Tuple
@@ -19,11 +20,11 @@ class TupleBatch:
         self, source: Source, columns: list[list[Any]], roots: Any = None, edges: Any = None
     ) -> None:
         self.source = source
-        """The stream and the task that emitted the tuples."""
+        """The emitting task and its stream."""
         self.columns = columns
         """One list per field, in the order in which the stream declares them."""
         self.roots, self.edges = roots, edges  # arrays of 64-bit ids, or None if nothing is tracked
-        # XOR of the edges emitted with each tuple as anchor; None while there are none.
+        # For each tuple, the XOR of the edges anchored to it. None while there are none.
         self.ack_vals: Any = None
         self.finished = False
         """True once it was acked or failed."""
@@ -39,8 +40,8 @@ class TupleBatch:
         return zip(*self.columns, strict=True)
 
     def tuples(self) -> Iterator[Tuple]:
-        """Yield the tuples as objects, to be acked singly: for a bolt that splits the batch."""
+        """Yield the tuples as objects that are acked one by one, for a bolt that splits the batch."""
         if self.roots is None:
-            return (Tuple(values, self.source) for values in self.rows())
-        ids = zip(self.rows(), self.roots.tolist(), self.edges.tolist(), strict=True)
-        return (Tuple(values, self.source, root, edge) for values, root, edge in ids)
+            return map(Tuple, self.rows(), repeat(self.source))
+        ids = self.roots.tolist(), self.edges.tolist()
+        return map(Tuple, self.rows(), repeat(self.source), *ids)

@@ -48,7 +48,7 @@ class TopologyBuilder:
     def set_spout(self, id: str, spout: Spout, parallelism: int = 1) -> "SpoutDeclarer":
         """Add a spout with `parallelism` executors (processes).
 
-        It has as many tasks, unless `set_num_tasks` sets more.
+        The number of tasks is the same, unless `set_num_tasks` sets more.
         """
         if not isinstance(spout, Spout):
             raise TopologyError(
@@ -135,7 +135,7 @@ class _Declarer:
     def set_num_tasks(self, tasks: int) -> Self:
         """Fix the number of tasks, at least the parallelism.
 
-        It never changes for a running topology.
+        The number cannot change while the topology exists.
         """
         check_count("number of tasks", self._declared.id, tasks)
         self._declared.num_tasks = tasks
@@ -144,7 +144,7 @@ class _Declarer:
     def add_configurations(self, **settings: Any) -> Self:
         """Override settings of `Config` for this component, or add settings of its own.
 
-        It reads its own settings by `config["name"]`.
+        The component reads its own settings as `config["name"]`.
         """
         self._declared.overrides.update(settings)
         return self
@@ -158,7 +158,7 @@ class SpoutDeclarer(_Declarer):
     """Further declarations of a spout."""
 
     def set_max_spout_pending(self, limit: int) -> Self:
-        """Set the most tuples in flight per task of this spout."""
+        """Set the maximum number of tuples in flight per task of this spout."""
         return self.add_configurations(topology_max_spout_pending=limit)
 
 
@@ -194,7 +194,9 @@ class BoltDeclarer(_Declarer):
     def fields_grouping(
         self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM
     ) -> Self:
-        """Send equal values of `fields` to one task: `fields_grouping("split", Fields("word"))`."""
+        """Send tuples with equal values of `fields` to the same task:
+        `fields_grouping("split", Fields("word"))`.
+        """
         return self.grouping(component, FieldsGrouping(Fields(fields)), stream)
 
     def partial_key_grouping(

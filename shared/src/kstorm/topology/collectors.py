@@ -11,7 +11,8 @@ Anchors = Tuple | Sequence[Tuple] | None
 """The anchors of an emitted tuple: one tuple, several (multi-anchoring), or none (unanchored)."""
 
 Placed = list[tuple[int, Any]]
-"""The receiving tasks of a batch: each task id with its tuples (a slice, or an array of positions).
+"""The receiving tasks of a batch: each task ID with the positions of its tuples (a slice or an
+array).
 """
 
 
@@ -27,9 +28,9 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
     """The collector passed to `Spout.open`."""
 
     why_failed: Note | None
-    """During `Spout.fail`: the task that failed the tree and its error, if known."""
+    """During `Spout.fail`, the task that failed the tree and its error, if known."""
     timed_out: bool
-    """During `Spout.fail`: True if the tree timed out."""
+    """During `Spout.fail`, True if the tree timed out."""
 
     def emit(
         self,
@@ -57,7 +58,7 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         """Emit many tuples, given as one list per field. Not for direct streams.
 
         With `message_ids`, one per tuple, their trees are tracked. Raises `EmitError` as `emit`
-        does, and for columns of different lengths. Nothing is emitted then.
+        does, and for columns of different lengths. In these cases nothing is emitted.
         """
         ...
 
@@ -67,7 +68,7 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         reached.
 
         A spout that emits several tuples in one `next_tuple` should stop at this number. kstorm
-        checks the limit only between calls.
+        checks the limit only between two calls.
         """
         ...
 
@@ -90,9 +91,9 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
     ) -> None:
         """Write a message that cannot be processed to the topology's dead letters.
 
-        docs/dead-letters.md describes each argument under its name. An `error` of task 0 belongs to
-        this task. `on_stored` is called once the broker has the letter. Only then may the source
-        forget the message.
+        docs/dead-letters.md describes each argument under its name. If the task of `error` is 0, it
+        means this task. `on_stored` is called once the broker has the letter. Only then may the
+        source forget the message.
         """
         ...
 
@@ -100,7 +101,7 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
 class OutputCollector(ErrorReporter, Protocol):
     """The collector passed to `Bolt.prepare`.
 
-    Any thread may use it. Calls of other threads take effect between two executions.
+    Any thread may use it. Calls from other threads take effect between two executions.
     """
 
     def emit(
@@ -113,9 +114,9 @@ class OutputCollector(ErrorReporter, Protocol):
         """Emit a tuple anchored to `anchors`. Returns the ids of the tasks that receive it.
 
         The list of values is copied. Do not change lists or dicts inside it afterwards. Any thread
-        may call this: then the tuple leaves later, and only the task of a direct stream is
-        returned. Raises `EmitError` for an undeclared stream, a wrong number of values, or an
-        anchor that was already acked or failed.
+        may call this. From another thread, the tuple is sent later, and only the task of a direct
+        stream is returned. Raises `EmitError` for an undeclared stream, a wrong number of values,
+        or an anchor that was already acked or failed.
         """
         ...
 

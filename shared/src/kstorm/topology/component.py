@@ -41,14 +41,14 @@ class Component:
     def refuses_exactly_once(self) -> str:
         """Return why this component cannot be processed exactly once and what to do instead.
 
-        The default is "": it can.
+        The default, "", means that it can.
         """
         return ""
 
     def refuses_inputs(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
         """Return why this bolt cannot work with its inputs and what to do instead.
 
-        `inputs` are the fields of each (component, stream). The default is "": it can.
+        `inputs` are the fields of each (component, stream). The default, "", means that it can.
         """
         return ""
 
@@ -58,8 +58,8 @@ class Component:
 
         `{"cache_hits_total": 3}` is shown as `kstorm_own_cache_hits_total`, with the component and
         the task as labels. A name consists of letters, digits and underscores. A name that ends in
-        `_total` is a counter that only grows, any other a gauge. Called on the event loop at each
-        scrape: count while you work, and do not compute here.
+        `_total` is a counter that only grows, any other a gauge. The method is called on the event
+        loop at each scrape, so only return values that you have counted before.
         """
         return {}
 
@@ -68,8 +68,8 @@ class Component:
         default).
 
         The process is not ready while this returns an error. Anyone who can reach the page can read
-        it. So it shows the message only of a `KstormError`, and the type of any other error. The
-        log has all messages. Called like `metrics`.
+        it. So the page shows the message of a `KstormError`, but only the type of any other error.
+        The log contains all messages. Like `metrics`, this is called on the event loop.
         """
         return None
 
@@ -77,9 +77,9 @@ class Component:
 class Wrapped(Component):
     """A component that runs inside another one, such as a windowed bolt.
 
-    The builder replaces it by that.
+    The builder replaces the component with the bolt that `executor` returns.
     """
 
     def executor(self) -> Any:
-        """Return the bolt that runs it. Raises `TopologyError` if it cannot run."""
+        """Return the bolt that runs this component. Raises `TopologyError` if it cannot run."""
         raise NotImplementedError(f"{type(self).__name__} does not define executor")

@@ -1,8 +1,8 @@
 """The classes that users subclass: `Spout`, `Bolt`, `BasicBolt`, and the stateful bolts.
 
 An instance given to the `TopologyBuilder` is a template. Every task runs its own deep copy, as
-Storm's tasks run a deserialized one. Create objects that cannot be copied (a connection) in `open`
-or `prepare`. Any method may be `async`.
+Storm's tasks run a deserialized one. Create objects that cannot be copied, such as a connection, in
+`open` or `prepare`. Any method may be `async`.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from kstorm.topology.collectors import BasicOutputCollector, OutputCollector, Sp
 from kstorm.topology.component import Component, Maybe
 from kstorm.topology.config import Config
 from kstorm.topology.context import TopologyContext
+from kstorm.topology.event_time import EventTime
 from kstorm.topology.stateful import Stateful
 from kstorm.topology.tuple import Tuple
 
@@ -52,6 +53,15 @@ class Spout(Component):
         """Emit the next tuple, or return if no message is available. It should not block."""
         raise NotImplementedError(f"{type(self).__name__} does not define next_tuple")
 
+    def event_time(self) -> EventTime | None:
+        """Return where the time of its tuples is found. The spout's tasks then compute the watermark
+        for all windowed bolts behind it.
+
+        With the default None, the spout uses the time of the windowed bolts that subscribe to it,
+        for these bolts only.
+        """
+        return None
+
     def ack(self, message_id: Any) -> Maybe:
         """Called when the tree of the tuple emitted with this id is complete."""
         return None
@@ -59,7 +69,7 @@ class Spout(Component):
     def fail(self, message_id: Any) -> Maybe:
         """Called when the tree failed or timed out.
 
-        The spout itself decides to emit the message again.
+        The spout itself decides whether to emit the message again.
         """
         return None
 
@@ -89,9 +99,9 @@ class Bolt(Component):
         """Process the tuples of a frame together, for speed. Define `execute` too, because some
         tuples arrive singly.
 
-        Ack by `collector.ack_batch`, immediately or later. Emits, acks and fails of batches take
-        effect when this has returned. If it raises or returns `NotImplemented`, none of them takes
-        effect, and `execute` is called for each tuple.
+        Ack the batch by `collector.ack_batch`, immediately or later. Emits, acks and fails of
+        batches take effect when this method has returned. If it raises or returns `NotImplemented`,
+        none of them takes effect, and `execute` is called for each tuple.
         """
         return NotImplemented
 
@@ -104,8 +114,8 @@ class BasicBolt(Component):
     """Anchors its emits to its input, and acks the input when `execute` returns (Storm's
     `IBasicBolt`).
 
-    Raising `FailedException` fails the input quietly. Any other exception fails it and reports the
-    error.
+    Raising `FailedException` fails the input without a report. Any other exception fails it and
+    reports the error.
     """
 
     context: TopologyContext
@@ -124,8 +134,8 @@ class BasicBolt(Component):
         """Process the tuples of a frame together, for speed. Define `execute` too, because some
         tuples arrive singly.
 
-        Emit by `collector.emit_batch`. The batch is acked when this returns. If it raises or
-        returns `NotImplemented`, nothing of it is emitted, and `execute` is called for each tuple,
+        Emit by `collector.emit_batch`. The batch is acked when this method returns. If it raises or
+        returns `NotImplemented`, its emits are discarded, and `execute` is called for each tuple,
         so that only the bad ones fail. Changes of the bolt's own attributes are not undone, so
         check the input before you change them.
         """

@@ -16,7 +16,7 @@ EXACTLY_ONCE: Final = "exactly_once"
 GUARANTEES: Final = (AT_LEAST_ONCE, EXACTLY_ONCE)
 """The values of `topology_processing_guarantee`."""
 
-FRAME_FORMATS: Final = {1}
+FRAME_FORMATS: Final = {1, 2}
 """The frame formats that this release writes (the keys of `kstorm.core.wire.WRITERS`)."""
 
 
@@ -24,26 +24,29 @@ FRAME_FORMATS: Final = {1}
 class Config:
     """Settings of a topology. A component may override some of them (`add_configurations`).
 
-    Components may also have settings of their own, under any other names. They read them in `open`
-    or `prepare`: `config["greeting"]`, `config.get("greeting", "hello")`. Raises `ConfigError` for
-    a value of the wrong type or out of range, and for an unknown name that looks like a setting of
+    Components may also have settings of their own, under any other names. Read these in `open` or
+    `prepare`: `config["greeting"]`, `config.get("greeting", "hello")`. Raises `ConfigError` for a
+    value of the wrong type or out of range, and for an unknown name that looks like a setting of
     kstorm.
     """
 
     topology_processing_guarantee: str = AT_LEAST_ONCE
-    """`at_least_once`: the spout replays what fails or is lost, and a replay counts again.
-    `exactly_once`: everything that a message causes between source and sink counts once, whatever
-    crashes. docs/guarantees.md explains its requirements and its cost. The setting applies to the
-    whole topology. Components cannot override it."""
+    """`at_least_once`: the spout replays messages that fail or are lost, and a replay counts again.
+    `exactly_once`: all effects of a message between source and sink count once, no matter what
+    crashes. docs/guarantees.md explains the requirements and the cost. The setting applies to the
+    whole topology, and components cannot override it.
+    """
 
     topology_epoch_interval_ms: int = 100
     """With `exactly_once`, milliseconds from one epoch (a Kafka transaction) to the next, in each
-    process. A tuple waits about half of it at each hop. Each transaction costs about 0.4 ms of CPU
-    in the process and as much in the broker."""
+    process. A tuple waits for about half of this time at each hop. Each transaction costs about 0.4
+    ms of CPU in the process and as much in the broker.
+    """
 
     topology_bolt_retry_limit: int = 3
-    """With `exactly_once`, number of retries by the bolt that failed a tuple, before the tuple
-    becomes a dead letter. 0 for no retries."""
+    """With `exactly_once`, the number of times that a bolt retries a failed tuple before the tuple
+    becomes a dead letter. 0 means no retries.
+    """
 
     topology_bolt_retry_initial_delay_ms: float = 100.0
     """Milliseconds before the first retry."""
@@ -61,8 +64,9 @@ class Config:
     topology_enable_message_timeouts: bool = True
     """False disables timeouts of spout tuples (Storm's `topology.enable.message.timeouts`). A tree
     then ends only with an ack or a fail. Tuples that a crashing bolt held in memory are not
-    replayed: their message stays in flight until the spout's task restarts. Use it for tests, and
-    for work of unlimited duration."""
+    replayed, so their message stays in flight until the spout's task restarts. Use it for tests,
+    and for work of unlimited duration.
+    """
 
     topology_acker_executors: int = 1
     """Acker processes (Storm: one per worker). 0 disables tracking: every spout tuple is acked as
@@ -73,9 +77,10 @@ class Config:
     work. Fixed for the life of the topology. At least `topology_acker_executors`."""
 
     topology_max_spout_pending: int = 2000
-    """Most spout tuples that one spout task may have in flight. Storm has no limit by default. Here
-    the default is finite, because a stalled bolt would otherwise fill Kafka and then let everything
-    time out."""
+    """Maximum number of spout tuples that a spout task may have in flight. Storm has no limit by
+    default. kstorm's default is finite, because otherwise a stalled bolt would let the spout fill
+    Kafka, and all of these tuples would time out.
+    """
 
     topology_tick_tuple_freq_secs: float | None = None
     """Seconds between tick tuples to each bolt task. None sends none."""
@@ -85,32 +90,41 @@ class Config:
     """
 
     topology_sleep_spout_wait_strategy_time_ms: float = 1.0
-    """Milliseconds that a spout task sleeps after `next_tuple` emitted nothing (Storm: 1). Doubles
-    up to 16 times that value while nothing arrives."""
+    """Milliseconds that a spout task sleeps after `next_tuple` emitted nothing (Storm: 1). While
+    nothing arrives, the pause doubles up to 16 times this value.
+    """
 
     topology_state_checkpoint_interval_ms: int = 250
     """Milliseconds between checkpoints of stateful bolts (Storm: 1000). Their acks wait for the
     checkpoint. So this delays the completion of a tree, but not its results."""
 
     topology_acker_checkpoint_interval_ms: int = 1000
-    """Milliseconds between checkpoints of the acker's ledger. After a crash, an acker process
-    applies at most the records of this interval again."""
+    """Milliseconds between checkpoints of the acker's ledger. After a crash, the next acker process
+    applies at most the records of this interval again.
+    """
 
     topology_commit_interval_ms: int = 200
-    """Milliseconds between commits of a bolt's input offsets. A killed bolt executes at most this
-    much again, plus the tuples in flight."""
+    """Milliseconds between commits of a bolt's input offsets. After a kill, a bolt executes the
+    input of at most this time again, plus the tuples in flight.
+    """
 
     topology_frame_max_tuples: int = 4000
-    """Most tuples in one frame (one Kafka record)."""
+    """Maximum number of tuples in one frame (one Kafka record)."""
 
     topology_frame_max_bytes: int = 768 * 1024
-    """Most bytes in one frame, below the broker's `message.max.bytes` (1 MiB). A single tuple above
-    this limit fails."""
+    """Maximum number of bytes in one frame, below the broker's `message.max.bytes` (1 MiB). A
+    single tuple above this limit fails.
+    """
 
     topology_frame_format: int = 1
-    """The frame format that processes write. Whatever is set here, they read this release's format
-    and the previous one. Raise the setting in a separate rollout, once every process has a release
-    that reads the new format."""
+    """The frame format that processes write. Regardless of this setting, they read this release's
+    format and the previous one. Raise the setting in a separate rollout, once every process has a
+    release that reads the new format.
+    """
+
+    topology_watermark_interval_ms: int = 200
+    """Milliseconds between two watermarks of a task, in topologies with event time. Watermarks that
+    do not change are sent every 5 s."""
 
     topology_drain_timeout_secs: float = 20.0
     """Seconds that a stopping or moving spout task waits for its open trees, after it has stopped
@@ -126,23 +140,27 @@ class Config:
 
     topology_trace: float = 0.0
     """Share of trees, from 0 to 1, whose tuples record their anchors for later inspection. All
-    processes select the same trees. For other trees, the anchors are inferred, which may be
-    ambiguous if a task received several tuples of a tree."""
+    processes select the same trees. In other trees, kstorm infers the anchors, which is ambiguous
+    if a task received several tuples of a tree.
+    """
 
     topology_trace_retention_hours: float = 24.0
-    """Hours to keep frames of tuples, acks and completions after they were read, so that a tree can
-    be inspected later. At least 1. With `exactly_once` at least 24, because a tuple deleted before
-    it is read is not sent again. Takes effect when the topics are created."""
+    """Hours to keep frames of tuples, acks and completions in Kafka, so that a tree can be
+    inspected later. At least 1. With `exactly_once` at least 24, because a tuple deleted before it
+    is read is not sent again. Takes effect when the topics are created.
+    """
 
     topology_session_timeout_ms: int = 6000
     """Milliseconds after which the tasks of a dead process move to another one. A process that
-    returns earlier keeps its tasks (static membership). The tasks of a stopped process wait as
-    long, unless the process knows that it will not return (`KSTORM_LEAVE_ON_STOP`,
-    `KSTORM_STATEFUL_SET`)."""
+    returns earlier keeps its tasks (static membership). The tasks of a stopped process wait for the
+    same time, unless the process knows that it will not return (`KSTORM_LEAVE_ON_STOP`,
+    `KSTORM_STATEFUL_SET`).
+    """
 
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The user's own settings: any name that is not a setting of kstorm, any value. A component's
-    are added to the topology's."""
+    settings are added to the topology's.
+    """
 
     def __post_init__(self) -> None:
         for setting in _settings():
@@ -223,10 +241,9 @@ class Config:
         )
 
     def override(self, **changes: Any) -> "Config":
-        """Return a copy with some settings changed. Names that kstorm does not know become the
-        user's own settings.
+        """Return a copy with some settings changed. Other names become the user's own settings.
 
-        Raises `ConfigError` as the class does.
+        Raises the same errors as the class.
         """
         known = _names()
         ours = {name: value for name, value in changes.items() if name in known}

@@ -8,8 +8,9 @@ from kstorm.topology.topology import Topology
 from kstorm.topology.tuple import DEFAULT_STREAM
 
 CLOCK: Final = "clock"
-"""Key in `TopologyContext.resources` for the clock of a simulated cluster, a function that returns
-seconds. Without it, components use the machine's clock."""
+"""Key in `TopologyContext.resources` of the clock of a simulated cluster, which is a function that
+returns seconds. Without it, components use the machine's clock.
+"""
 
 
 class TopologyContext:
@@ -23,7 +24,7 @@ class TopologyContext:
         resources: dict[str, Any] | None = None,
     ) -> None:
         self.topology = topology
-        """The whole wiring."""
+        """The whole topology."""
         self.component = component
         """Id of this task's component."""
         self.task_index = task_index

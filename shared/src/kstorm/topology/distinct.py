@@ -13,18 +13,19 @@ _NEXT: Final = "next"
 
 
 class DistinctBolt(StatefulBasicBolt):
-    """Passes a tuple on, unless its id is among the last ids that this task has passed on.
+    """Passes on a tuple, unless its ID is among the last IDs that this task has passed on.
 
-    Group by the id field, so that all tuples of an id reach the same task. With exactly-once
-    processing, nothing is passed on twice within the window. At least once, a replay may still be.
+    Group its input by the ID field, so that all tuples with the same ID reach the same task. With
+    exactly once, no ID is passed on twice within the window. With at least once, a replayed tuple
+    may be.
     """
 
     def __init__(self, fields: Sequence[str] | str, id_field: str, window: int = 100_000) -> None:
-        """`fields`: the fields to pass on. All others are dropped.
+        """`fields` are the fields to pass on. All others are dropped.
 
-        `window`: number of ids that each task remembers, with two state entries per id. Choose more
-        than the number of messages between a message and its duplicate. Raises `ValueError` if it
-        is below 1.
+        `window` is the number of IDs that each task remembers, with two state entries per ID.
+        Choose more than the number of messages between a message and its duplicate. Raises
+        `ValueError` if it is below 1.
         """
         if window < 1:
             raise ValueError(f"window is {window}: a task must remember one id at least")
@@ -36,7 +37,7 @@ class DistinctBolt(StatefulBasicBolt):
         declarer.declare(self._fields)
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Remember the id and pass the tuple on, or only ack a duplicate.
+        """Remember the ID and pass on the tuple. A duplicate is only acked.
 
         Raises `KeyError` if the tuple does not have the fields.
         """

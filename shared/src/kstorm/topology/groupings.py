@@ -1,8 +1,8 @@
 """Groupings: declarations of which consumer tasks receive a tuple.
 
-A class declares what other parts read: its name, and whether it groups by fields. Flux's
-`PARTIAL_KEY` and the method `partial_key_grouping` of a `BoltDeclarer` follow from the name
-`partial_key`. `kstorm.core.routing` implements the choice.
+Each class declares the facts that other parts of kstorm need: its name, and whether it groups by
+fields. Flux's `PARTIAL_KEY` and the method `partial_key_grouping` of a `BoltDeclarer` follow from
+the name `partial_key`. `kstorm.core.routing` implements the choice.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class ShuffleGrouping(_Named):
-    """Each task in turn, so that all get an equal share."""
+    """Select each task in turn, so that all tasks get an equal share."""
 
     name: ClassVar[str] = "shuffle"
 
@@ -63,7 +63,9 @@ class FieldsGrouping(KeyedGrouping):
 
 @dataclass(frozen=True, slots=True)
 class PartialKeyGrouping(KeyedGrouping):
-    """Like fields grouping, but the less loaded of two tasks per key. Balances skewed keys."""
+    """Like a fields grouping, but with two tasks per key, of which the less loaded one is selected.
+    This balances skewed keys.
+    """
 
     name: ClassVar[str] = "partial_key"
 
@@ -106,7 +108,7 @@ ChoosingGrouping = (
     | GlobalGrouping
     | CustomGrouping
 )
-"""Groupings that choose the tasks. With a `DirectGrouping`, the emitter does."""
+"""Groupings that choose the tasks. With a `DirectGrouping`, the emitter chooses."""
 
 Grouping = ChoosingGrouping | DirectGrouping
 GROUPINGS: Final[tuple[type[Grouping], ...]] = get_args(Grouping)

@@ -1,10 +1,11 @@
 """The canonical form of keys, for groupings, states, joins, sessions, windows and databases.
 
-Two values are one key if they are equal when they arrive in another task. `docs/adr/0018` lists the
-cases. There are three forms, which always agree:
+Two values are the same key if they are equal after their transfer to another task. `docs/adr/0018`
+lists the cases. There are three forms, which always agree:
 
 - `hash_form` is encoded and hashed to choose a task.
-- `comparable` makes keys that are equal in Python if they are the same key, for one batch.
+- `comparable` returns objects that are equal in Python if they are the same key. It is used within
+  a batch.
 - `key_text` is the key as text, for states and databases. `key_values` reads it.
 """
 
@@ -19,13 +20,13 @@ from typing import Any, Final
 import msgspec
 
 _PLAIN: Final = frozenset({str, int, bytes, NoneType})
-"""Types whose values Python compares as keys are compared."""
+"""Types for which Python's comparison is the same as the comparison of keys."""
 _ARRIVE: Final = _PLAIN | {bool, float, list, dict, msgspec.msgpack.Ext}
-"""Types that a tuple's values have when it arrives, besides datetimes with a zone."""
+"""Types that the values of an arriving tuple have, in addition to datetimes with a zone."""
 _AS_JSON: Final = frozenset({str, int, NoneType, bool})
-"""Types whose values JSON keeps, if integers have at most 64 bits."""
+"""Types whose values JSON can represent, if integers have at most 64 bits."""
 _LONG: Final = 20
-# `kstorm.core` may not import datetime, which can read the clock.
+# `kstorm.core` may not import datetime, because it gives access to the clock.
 _TIME: Final[Any] = type(msgspec.msgpack.decode(b"\xd6\xff\0\0\0\0"))
 _LEAST, _BEYOND = -(2**63), 2**64  # the limits of MessagePack
 _PLAIN_EXPONENT: Final = 100
@@ -79,10 +80,10 @@ def original(keys: Iterable[Any]) -> list[Any]:
 
 
 def key_text(values: Sequence[Any]) -> str:
-    """Encode a key as text. A single text stays as it is, so that people can look it up.
+    """Encode a key as text. A single text is not changed, so that people can look it up.
 
-    Every other key becomes a JSON list, so that 1 and "1" are different keys. `values` may be made
-    by `comparable`. Raises `TypeError` for a value that cannot be a key.
+    Every other key becomes a JSON list, so that 1 and "1" are different keys. `values` may be
+    objects from `comparable`. Raises `TypeError` for a value that cannot be a key.
     """
     if len(values) == 1:
         (value,) = values
@@ -95,7 +96,9 @@ def key_text(values: Sequence[Any]) -> str:
 
 
 def list_text(values: Sequence[Any]) -> str:
-    """Encode a key as a JSON list, also if it is a single text. Raises the same as `key_text`."""
+    """Encode a key as a JSON list, even if it is a single text. Raises the same errors as
+    `key_text`.
+    """
     try:
         if _AS_JSON.issuperset(map(type, values)):
             text = _to_json(values)
@@ -127,10 +130,10 @@ def listed_values(text: str) -> list[Any]:
 
 
 def hash_form(value: Any) -> Any:
-    """Return a value whose deterministic MessagePack is the same for the same keys.
+    """Return a value whose deterministic MessagePack encoding is the same for the same keys.
 
-    Different keys may have the same form: True has that of 1, as in kstorm 0.1. Raises one of
-    `UNENCODABLE` for a value that cannot be a key.
+    Different keys may have the same form: True has the same form as 1, as in kstorm 0.1. Raises one
+    of `UNENCODABLE` for a value that cannot be a key.
     """
     kind = type(value)
     if kind in _PLAIN:
@@ -151,7 +154,7 @@ def hash_form(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """Show a value that cannot be a key in an error."""
+    """Format a value that cannot be a key for an error message."""
     return _shown.repr(value)
 
 
@@ -174,8 +177,9 @@ def _refusal(values: Sequence[Any], error: Exception) -> TypeError:
 
 
 def _portable(value: Any) -> Any:
-    """Return a key as plain JSON. A dict with one name that starts with "$" is everything that JSON
-    does not have."""
+    """Return a key as plain JSON. A value that JSON cannot represent becomes a dict with a single
+    name that starts with "$".
+    """
     kind = type(value)
     if kind is int:
         if not _LEAST <= value < _BEYOND:
@@ -236,14 +240,15 @@ def _pairs(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
 
 
 def _number(value: float) -> Any:
-    """Return the integer that equals a number, if there is one of 64 bits."""
+    """Return the integer that equals a number, if a 64-bit integer does."""
     return int(value) if value.is_integer() and _LEAST <= value < _BEYOND else value
 
 
 def _arrived(value: Any) -> Any:
-    """Return a value as it arrives in another task, where it has one of the types `_ARRIVE`.
+    """Return a value as another task receives it: with one of the types `_ARRIVE`.
 
-    Equal decimals and equal sets become equal, although they may not arrive so.
+    Equal decimals become equal, and so do equal sets, although other tasks may receive them in
+    different forms.
     """
     if isinstance(value, Decimal):
         return _decimal_text(value)
@@ -257,7 +262,7 @@ def _arrived(value: Any) -> Any:
 
 
 def _inside(value: Any) -> Any:
-    """Return a value with everything in it as it arrives in another task."""
+    """Return a value with its whole content as another task receives it."""
     if isinstance(value, list | tuple):
         return [_inside(inner) for inner in value]
     if isinstance(value, dict):

@@ -11,7 +11,7 @@ class Names:
     def group(self, component: str) -> str:
         """The consumer group that distributes a component's tasks over its processes.
 
-        Ackers have one too.
+        Ackers have a consumer group too.
         """
         return f"{self.name}.{component}"
 

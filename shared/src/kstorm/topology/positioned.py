@@ -1,6 +1,19 @@
-"""Base of spouts that know their position in a log that can be read again."""
+"""Base of spouts that have a position in a log that can be read again."""
 
 from collections.abc import Mapping
+
+
+class Position(int):
+    """A position that also has the latest event time of the messages before it."""
+
+    reached: int | None = None
+
+    @classmethod
+    def of(cls, offset: int, reached: int | None) -> "Position":
+        """Make a position."""
+        found = cls(offset)
+        found.reached = reached
+        return found
 
 
 class Positioned:
@@ -11,7 +24,8 @@ class Positioned:
     """
 
     def positions(self) -> Mapping[tuple[str, int], int]:
-        """Return, by topic and partition, the offset of the first message that was not emitted yet.
+        """Return, by topic and partition, the offset of the first message that has not been emitted
+        yet.
 
         Must be cheap: it is called at every turn.
         """

@@ -18,19 +18,20 @@ class Stateful:
         """Called when a checkpoint begins, before the state changes are taken. No tuple is executed
         during the call.
 
-        Whatever is put into the state here is part of the checkpoint: use it to write data
-        collected in memory. Ids increase with each checkpoint of a task and restart with its next
-        run.
+        Changes of the state during the call are part of the checkpoint, so use it to store data
+        that you have collected in memory. Ids increase with each checkpoint of a task and restart
+        with its next run.
         """
         return None
 
     def pre_commit(self, checkpoint_id: int) -> Maybe:
-        """Called for every checkpoint whose acks leave, even if the state has not changed. The
-        changes are durable then.
+        """Called for every checkpoint that releases acks, even if the state has not changed. At
+        this time the changes are durable.
 
-        At least once, the acks leave after this returns. If the process dies before, the tuples are
-        replayed, and the actions taken here may happen twice. Exactly once, the acks were committed
-        together with the changes. So keep what is still to be written in the state.
+        With at least once, the acks are sent after this method returns. If the process dies before
+        that, the tuples are replayed, and the actions of this method may happen twice. With exactly
+        once, the acks were committed together with the changes, so keep data that must still be
+        written in the state.
         """
         return None
 
@@ -39,6 +40,7 @@ class Stateful:
         checkpoint.
 
         The recovered state is that of the last durable checkpoint. Tuples executed after it are not
-        in the state and arrive again. Undo here anything that must not outlive them.
+        in the state and arrive again. In this method, undo other effects of those tuples that must
+        not remain.
         """
         return None

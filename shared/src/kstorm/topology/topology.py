@@ -1,7 +1,7 @@
 """A complete topology: the result of `TopologyBuilder.build`, loaded by every service.
 
-It fixes everything that may not change while tuples are in flight: task counts, task ids, topic
-names.
+It determines everything that must not change while tuples are in flight: task counts, task IDs and
+topic names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -108,8 +108,8 @@ class Topology(Names):
 
     @property
     def longest_message_timeout_secs(self) -> float:
-        """The longest message timeout of all spouts, which may differ. Infinite if one of them has
-        none.
+        """The longest message timeout of all spouts, which may differ. Infinite if a spout has no
+        timeout.
 
         Ackers must keep rows for longer than this.
         """
@@ -136,7 +136,7 @@ class Topology(Names):
         return counts
 
     def changelogs(self) -> dict[str, int]:
-        """Return the compacted topics that state is recovered from, with their partition counts."""
+        """Return the compacted topics from which state is recovered, with their partition counts."""
         kept = [
             b for b in self.bolts if self.config.exactly_once or isinstance(b.component, Stateful)
         ]

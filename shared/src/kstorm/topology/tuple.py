@@ -1,9 +1,9 @@
 """The unit of data between components, and its position in its tuple tree.
 
-Nearly every tuple belongs to one spout tuple. It carries one `(root, edge)` pair in two plain
-slots. A tuple anchored to several trees carries the other pairs in `more`. The bolt task that
-executes it keeps in `ack_val` the XOR of the edges emitted with this tuple as anchor, as Storm's
-`TupleImpl` does. So an ack is one XOR.
+Nearly every tuple belongs to a single tree. So it has one `(root, edge)` pair in two plain
+attributes, and a tuple that is anchored to several trees has the other pairs in `more`. The bolt
+task that executes it keeps in `ack_val` the XOR of the edges emitted with this tuple as anchor, as
+Storm's `TupleImpl` does. So an ack takes a single XOR.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -102,7 +102,9 @@ class Tuple(Struct, eq=False):
 
     @property
     def is_tick(self) -> bool:
-        """True for a tick tuple (`topology_tick_tuple_freq_secs`). Acking one does nothing."""
+        """True for a tick tuple (`topology_tick_tuple_freq_secs`). An ack of a tick tuple has no
+        effect.
+        """
         return self.source.stream == TICK_STREAM and self.source.component == SYSTEM_COMPONENT
 
     def roots(self) -> Iterator[int]:

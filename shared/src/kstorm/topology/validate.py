@@ -1,4 +1,4 @@
-"""The checks of `TopologyBuilder.build`: invalid topologies fail here and not in production."""
+"""The checks of `TopologyBuilder.build`, which reject invalid topologies before they run."""
 
 import re
 
@@ -15,7 +15,7 @@ from kstorm.topology.positioned import Positioned
 from kstorm.topology.topology import ComponentSpec, Input, Topology
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_MAX_TASKS = 65_535  # a ledger row keeps the spout's task in 16 bits
+_MAX_TASKS = 65_535  # a ledger row stores the spout's task in 16 bits
 
 
 def check_id(kind: str, name: str) -> None:
@@ -84,7 +84,7 @@ def check_wiring(topology: Topology) -> None:
 def _check_guarantee(topology: Topology) -> None:
     """Reject components whose guarantee differs from the topology's.
 
-    Otherwise their process would follow one and their tasks the other.
+    Otherwise their process would follow one guarantee, and their tasks the other.
     """
     guarantee = topology.config.topology_processing_guarantee
     for spec in topology.components.values():
@@ -168,7 +168,7 @@ def _check_grouping(bolt: ComponentSpec, declared: Input, stream: StreamSpec) ->
 
 
 def _check_reachable(topology: Topology) -> None:
-    """Reject bolts that no spout feeds. A cycle without a spout would wait forever."""
+    """Reject bolts that no spout feeds. A cycle of bolts without a spout would wait forever."""
     fed = {spout.id for spout in topology.spouts}
     while True:
         more = {

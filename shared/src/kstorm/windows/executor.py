@@ -2,7 +2,7 @@
 `WindowedBoltExecutor`)."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -19,10 +19,11 @@ from kstorm.topology import (
 )
 from kstorm.topology.component import Maybe, Wrapped, configuration_of
 from kstorm.topology.context import CLOCK
+from kstorm.topology.event_time import NEVER, EventTime, Mark, TellsTime
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.manager import Windower, time_of
 from kstorm.windows.prefixed_state import PrefixedState
-from kstorm.windows.settings import LATE_TUPLE, WindowSettings
+from kstorm.windows.settings import DEFAULT_INTERVAL, LATE_TUPLE, WindowSettings
 from kstorm.windows.watermark import Watermark
 from kstorm.windows.window import TupleWindow
 from kstorm.windows.window_spec import Count
@@ -63,7 +64,7 @@ AT_ONCE: Final = 50_000
 execution are held in memory."""
 
 
-class WindowedBoltExecutor(StatefulBasicBolt):
+class WindowedBoltExecutor(TellsTime, StatefulBasicBolt):
     """Runs a `WindowedBolt`. Windows are in the state under `w/`, the state of a
     `StatefulWindowedBolt` under `s/`.
 
@@ -78,7 +79,12 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         self._collector = WindowCollector()
         # True if memory may hold changes of an execution that was rolled back
         self._stale = False
-        self._windows = self._late = 0
+        self._windows = self._late = self._on_time = 0
+        self._sending: Mapping[str, Sequence[int]] = {}
+        self._received: dict[int, Mark] = {}
+        self._received_more = False
+        self._advanced = 0
+        self._passed = NEVER
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         self.bolt.declare_output_fields(declarer)
@@ -95,11 +101,17 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         super().prepare(config, context)
         clock: Callable[[], float] = context.resources.get(CLOCK, time.time)
         self._clock = clock
+        self._advanced = self._now()
         self.bolt.prepare(config, context, self._collector)
 
     def init_state(self, state: KeyValueState) -> Maybe:
         super().init_state(state)
         self._kept = WindowStore(state, self.context.get_component_output_fields)
+        sending = {task for tasks in self._sending.values() for task in tasks}
+        # Tasks that the topology no longer has are dropped.
+        self._received = {
+            task: mark for task, mark in self._kept.marks().items() if task in sending
+        }
         self._restore()
         begin: Callable[[KeyValueState], Maybe] | None = getattr(self.bolt, "init_state", None)
         return None if begin is None else begin(PrefixedState(state, "s/"))
@@ -111,10 +123,55 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         return self.bolt.refuses_inputs(inputs)
 
     def metrics(self) -> Mapping[str, float]:
-        return {"windows_total": self._windows, "late_total": self._late, **self.bolt.metrics()}
+        found: dict[str, float] = {"windows_total": self._windows, "late_total": self._late}
+        if self._settings.timestamp is not None:
+            found["in_time_total"] = self._on_time
+        return {**found, **self.bolt.metrics()}
 
     def problem(self) -> Exception | None:
         return self.bolt.problem()
+
+    @property
+    def event_time(self) -> EventTime | None:
+        """The place of the event time in its tuples."""
+        settings = self._settings
+        if settings.timestamp is None:
+            return None
+        idle = None if settings.idle is None else settings.idle.ms
+        return EventTime(settings.field or settings.timestamp, idle)
+
+    def follow(self, tasks: Mapping[str, Sequence[int]]) -> None:
+        self._sending = tasks
+
+    def receive_watermark(self, component: str, task: int, mark: Mark) -> None:
+        # Kept apart from the watermark, which is loaded again after a failed execution.
+        if self._received.get(task) != mark:
+            self._received[task] = self._watermark.received[task] = mark
+            self._received_more = True
+
+    def store_watermarks(self) -> None:
+        if self._received_more:
+            self._received_more = False
+            self._kept.put_marks(self._received)
+
+    @property
+    def watermark_is_due(self) -> bool:
+        """True if a watermark interval has passed since the last advance."""
+        interval = (self._settings.interval or DEFAULT_INTERVAL).ms
+        return not self._advanced <= self._now() < self._advanced + interval
+
+    @property
+    def watermark(self) -> Mark:
+        """The time up to which no more windows will end."""
+        return Mark(self._passed)
+
+    @property
+    def reached(self) -> int:
+        """The watermark, up to which all windows are complete."""
+        return self._watermark.at
+
+    def holders(self) -> Iterable[tuple[int, Mark]]:
+        return self._watermark.holders()
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """Store a tuple. Show the windows that are due if it is a tick or if it completes a
@@ -122,7 +179,7 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         with self._execution():
             now = self._now()
             if tuple.is_tick:
-                moved = self._settings.timestamp is None or self._watermark.advance(now)
+                moved = self._settings.timestamp is None or self._advance(now)
                 if moved or self._more or self._anew:
                     self._show(now, collector)
                 return
@@ -154,8 +211,15 @@ class WindowedBoltExecutor(StatefulBasicBolt):
                     self._take_late(each, collector)
                     continue
                 self._watermark.note(each.source, at, now)
+                self._on_time += 1
             self._manager.add(at, each)
         self._store()
+
+    def _advance(self, now: int) -> bool:
+        if self._watermark.advance(now):
+            self._advanced = now
+            return True
+        return False
 
     def _take_late(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         self._late += 1
@@ -182,6 +246,8 @@ class WindowedBoltExecutor(StatefulBasicBolt):
                 self.bolt.execute(window)
                 rows += getattr(window, "rows", 1)
                 self._windows += 1
+            if not self._more and self._settings.timestamp is not None and until != NEVER:
+                self._passed = self._manager.passed(until)
         finally:
             self._collector.current = None
             # Also after an error: at-least-once processing rolls nothing back.
@@ -209,10 +275,11 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         self._watermark = Watermark(
             0 if settings.lag is None else settings.lag.ms,
             None if settings.idle is None else settings.idle.ms,
-            [
-                (each.component, each.stream)
+            {
+                (each.component, each.stream): self.context.topology.task_ids(each.component)
                 for each in self.context.topology.components[self.context.component].inputs
-            ],
+            },
+            self._sending,
         )
         # A window may have become due before a restart.
         self._more, self._anew = False, True
@@ -221,6 +288,7 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         if meta is not None:
             self._watermark.restore(meta[0])
             self._manager.restore(meta[1])
+        self._watermark.received.update(self._received)
 
     def _store(self) -> None:
         self._kept.put_meta([self._watermark.stored(), self._manager.stored()])

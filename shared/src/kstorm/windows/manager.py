@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from kstorm.errors import FrameError
 from kstorm.topology import Tuple
+from kstorm.topology.event_time import NEVER
 from kstorm.windows.newest import Newest
-from kstorm.windows.watermark import NEVER
 from kstorm.windows.window import TupleWindow
 from kstorm.windows.window_spec import Count, Duration, Extent
 from kstorm.windows.window_store import BEFORE_ALL, END, WindowStore, last_key
@@ -39,6 +39,10 @@ class Windower(Protocol):
 
         Each window's cleanup runs before the next one is yielded.
         """
+        ...
+
+    def passed(self, time: int) -> int:
+        """Return the time up to which no more windows will end, after `due(time)` was consumed."""
         ...
 
     def stored(self) -> list[Any]:
@@ -88,6 +92,13 @@ class WindowManager:
             yield from self._by_count(self._slide.tuples, time)
         else:
             yield from self._by_time(self._slide.ms, time)
+
+    def passed(self, time: int) -> int:
+        if isinstance(self._slide, Duration):
+            return time
+        # A window that ends with a tuple ends at the time of one that was not shown yet.
+        first = self._kept.next(self._shown)
+        return time if first is None else min(time, first.time - 1)
 
     def stored(self) -> list[Any]:
         return [self._number, self._ended, self._shown, self._front, self._inside, self._counted]

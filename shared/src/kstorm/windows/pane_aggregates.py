@@ -30,8 +30,8 @@ from zlib import crc32
 from msgspec import Struct
 
 from kstorm.topology import KeyValueState
+from kstorm.topology.event_time import NEVER
 from kstorm.windows.panes import TEXT_AT, Combine, Fold, PaneManager, Shown, pane_key
-from kstorm.windows.watermark import NEVER
 
 MANY: Final = 10
 """Number of panes in a window above which `PaneAggregateManager` is cheaper than reading all panes."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kstorm.topology import KeyValueState, Tuple
+from kstorm.topology.event_time import NEVER
 from kstorm.windows.sortable_numbers import DIGITS, decode_number, encode_number
-from kstorm.windows.watermark import NEVER
 
 _PANES: Final = "w/p/"
 _END: Final = "w/p0"  # "0" is the character after "/"
@@ -97,6 +97,9 @@ class PaneManager:
                 self._behind = until
             self._let_go(end)
             self._ended, self._behind = end, None
+
+    def passed(self, time: int) -> int:
+        return time
 
     def stored(self) -> list[Any]:
         return [self._ended, self._begun, self._behind]

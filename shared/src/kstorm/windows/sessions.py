@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from kstorm.errors import FrameError
 from kstorm.topology import Fields, KeyValueState, Tuple
+from kstorm.topology.event_time import NEVER
 from kstorm.topology.keys import list_text
 from kstorm.windows.panes import Fold, PaneWindow
 from kstorm.windows.sortable_numbers import DIGITS, decode_number, encode_number
-from kstorm.windows.watermark import NEVER
 from kstorm.windows.window import TupleWindow
 from kstorm.windows.window_store import WindowStore, last_key
 
@@ -51,7 +51,7 @@ class OpenSessions:
     """
 
     def __init__(self, state: KeyValueState, gap: int, combine: Callable[[Any, Any], Any]) -> None:
-        self._state, self._gap, self._combine = state, gap, combine
+        self._state, self.gap, self._combine = state, gap, combine
         self.front = NEVER
         """No checks are scheduled up to this time."""
 
@@ -60,7 +60,7 @@ class OpenSessions:
         found: list[Any] | None = self._state.get(_OPEN + text)
         _, look, spans = found if found is not None else (key, None, [])
         spans = self._with(spans, [time, time, value])
-        complete = spans[0][1] + self._gap
+        complete = spans[0][1] + self.gap
         if look is None or complete < look:
             if look is not None:
                 self._state.discard(_look(look, text))
@@ -96,14 +96,14 @@ class OpenSessions:
 
     def _complete_of(self, look: int, text: str, time: int) -> Iterator[ClosedSession]:
         key, _, spans = self._state.get(_OPEN + text)
-        while spans and spans[0][1] + self._gap <= time:
+        while spans and spans[0][1] + self.gap <= time:
             yield ClosedSession(text, key, *spans[0])
             spans = spans[1:]
             if spans:
                 self._state.put(_OPEN + text, [key, look, spans])
         self._state.discard(_look(look, text))
         if spans:
-            again = spans[0][1] + self._gap
+            again = spans[0][1] + self.gap
             self._state.put(_look(again, text), None)
             self._state.put(_OPEN + text, [key, again, spans])
         else:
@@ -111,8 +111,8 @@ class OpenSessions:
 
     def _with(self, spans: list[Span], new: Span) -> list[Span]:
         """Return the sessions with one more. It is merged with every session within the gap."""
-        before = [span for span in spans if span[1] + self._gap < new[0]]
-        behind = [span for span in spans if new[1] + self._gap < span[0]]
+        before = [span for span in spans if span[1] + self.gap < new[0]]
+        behind = [span for span in spans if new[1] + self.gap < span[0]]
         first, last, value = new
         for span in spans[len(before) : len(spans) - len(behind)]:
             first, last, value = (
@@ -146,6 +146,10 @@ class SessionAggregateManager:
         self._ended = max(self._ended, time)
         for session in self._sessions.complete(time):
             yield PaneWindow([(session.key, session.value)], session.first, session.last)
+
+    def passed(self, time: int) -> int:
+        # The last tuple of an open session is later than this.
+        return time - self._sessions.gap
 
     def stored(self) -> list[Any]:
         return [self._ended, self._sessions.front]

@@ -28,6 +28,8 @@ class WindowSettings:
     """Fields that identify a session's owner."""
     timestamp: Callable[[Tuple], Any] | None = None
     """Returns a tuple's time in Unix milliseconds. None uses the time of arrival."""
+    field: str = ""
+    """The field with the time, if `timestamp` reads one."""
     lag: Duration | None = None
     """Allowed lateness: how far a tuple's time may be behind the highest time seen."""
     interval: Duration | None = None

@@ -1,16 +1,18 @@
 """Store the tuples of a bolt's windows in its state: by group, then by time, then in order of
 arrival."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from kstorm.topology import DEFAULT_STREAM, Fields, KeyValueState, Source, Tuple
+from kstorm.topology.event_time import Mark
 from kstorm.windows.sortable_numbers import DIGITS, decode_number, encode_number
 
 _TUPLES: Final = "w/t/"
 END: Final = "w/t0"  # "0" is the character after "/"
 """Sorts after every tuple's key."""
 _META: Final = "w/meta"
+_MARKS: Final = "w/marks"
 
 
 class StoredTuple(NamedTuple):
@@ -71,6 +73,13 @@ class WindowStore:
 
     def put_meta(self, meta: list[Any]) -> None:
         self._state.put(_META, meta)
+
+    def marks(self) -> dict[int, Mark]:
+        """Return the stored watermarks of the input's tasks."""
+        return {task: Mark(*mark) for task, *mark in self._state.get(_MARKS, ())}
+
+    def put_marks(self, marks: Mapping[int, Mark]) -> None:
+        self._state.put(_MARKS, [[task, *mark] for task, mark in marks.items()])
 
     def _source(self, component: str, stream: str, task: int) -> Source:
         place = component, stream, task

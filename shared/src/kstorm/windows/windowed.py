@@ -43,11 +43,11 @@ class Windowed:
     def with_timestamp_field(self, field: str) -> Self:
         """Take a tuple's time from a field, in Unix milliseconds. Without it, a tuple has the time
         of its arrival."""
-        return self.with_timestamp_extractor(itemgetter(field))
+        return self._with(timestamp=itemgetter(field), field=field)
 
     def with_timestamp_extractor(self, extractor: Callable[[Tuple], int]) -> Self:
         """Compute a tuple's time with a function, in Unix milliseconds."""
-        return self._with(timestamp=extractor)
+        return self._with(timestamp=extractor, field="")
 
     def with_lag(self, lag: Time) -> Self:
         """Allow a tuple's time to be this far behind the highest time seen. The watermark lags by

@@ -134,7 +134,7 @@ class ArrowReader:
         return self._resting >= 0
 
     def _frame(self, spark: SparkSession, files: list[SilverFile]) -> DataFrame:
-        """The rows of the files, with the column `reason`."""
+        """Return the rows of the files, with the column `reason`."""
         assert self._shape is not None
         folder = self._tables.path("silver")
         schema = _columns(self._shape, cast("JsonRecords", self._pipeline.records))
@@ -157,7 +157,7 @@ def _layout_for(
 
 
 def _columns(shape: RecordLayout, records: JsonRecords) -> StructType:
-    """The schema of the written files."""
+    """Return the schema of the written files."""
     typed = [StructField(each.name, each.dataType) for each in columns_of(records.schema)]
     if records.key is not None:
         typed.append(StructField(records.key, StringType()))

@@ -22,7 +22,9 @@ from kstorm_pipeline.lineage import LAST_MILLISECOND
 
 MOMENT: Final = pa.timestamp("us", tz="UTC")
 _SMALL: Final = 1_000
-"""Bytes. A shorter text has no number as long, or nesting as deep, as Spark's parser rejects."""
+"""Bytes. A shorter text cannot contain a number that is too long, or nesting that is too deep, for
+Spark's parser.
+"""
 _LARGE: Final = 50_000
 """Bytes. A longer text may contain a name that Spark's parser rejects as too long."""
 _DEEP: Final = 900
@@ -33,7 +35,7 @@ _EXACT_WHOLE: Final = 2**53
 _MANY_DIGITS: Final = re.compile(rb"[0-9.]{17}")
 """A double may not represent a number of this many digits exactly."""
 _SMALL_NUMBER: Final = re.compile(rb"[0-9.][eE]-|0{20}")
-"""A double may be zero although the number is not."""
+"""A double may be zero although the number in such a text is not."""
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?", re.ASCII)
 _TIME: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])?",
@@ -83,9 +85,9 @@ def column_of(
 def _look_closer(text: bytes, fields: int) -> None:
     """Raise `DoubtfulError` if another parser may read this object differently.
 
-    It has `fields` fields. It has no duplicate name if it has as many colons as fields. The same
-    holds if as many colons directly follow a quote and no name has a space after it. In both cases
-    no colon is left for texts or nested objects.
+    `fields` is the number of the object's parsed fields. If the text has as many colons, no name
+    occurs twice, because each field has one colon. The same is true if as many colons directly
+    follow a quote and no name has a space after it.
     """
     if (
         len(text) > _LARGE

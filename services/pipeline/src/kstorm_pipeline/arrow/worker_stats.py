@@ -34,7 +34,7 @@ class WorkerStats:
     told: int = 0
     """Named rows whose name contains a source offset."""
     sources: list[IntegerSpan] | None = field(default_factory=list)
-    """These offsets, or None if they are in too many places."""
+    """The source offsets in these names, or None if they are in too many cells."""
     names: list[NDArray[np.uint64]] | None = field(default_factory=list)
     """One hash per name, or None if there are too many names."""
 

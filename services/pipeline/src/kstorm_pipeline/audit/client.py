@@ -48,6 +48,8 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no 
 def make_client(
     hosts: str, seconds: float, tls: ZooKeeperTls | None
 ) -> tuple[KazooClient, Handler]:
-    """Return a client that is not started yet, and the handler that knows why it cannot connect."""
+    """Return a client that is not started yet, and the handler that stores the reason if it cannot
+    connect.
+    """
     handler = Handler(tls)
     return KazooClient(hosts, timeout=seconds, handler=handler), handler

@@ -1,8 +1,8 @@
-"""Level 0: which offsets of a partition are accounted for. Pure: intervals in, intervals out.
+"""Level 0: determines the offsets of a partition that are accounted for. Without I/O.
 
-The union of all ranges is accounted for. Going back (by an operator, or because the source topic
-was recreated) removes the offsets in between. The spout reads them again, so later ranges must
-contain them again.
+The union of all ranges is accounted for. If the spout goes back to an earlier offset (set by an
+operator, or because the source topic was recreated), the offsets in between are removed. The spout
+reads them again, so later ranges must contain them again.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class CoverageAccount:
     empty: Intervals = field(default_factory=Intervals)
     skipped: list[SkippedRange] = field(default_factory=list)
     ranges: list[FinishedRange] = field(default_factory=list)
-    """Ranges of which going back has removed no offset."""
+    """The ranges that still have all of their offsets: the spout has not gone back into them."""
 
     @classmethod
     def of(cls, ranges: Iterable[FinishedRange]) -> CoverageAccount:

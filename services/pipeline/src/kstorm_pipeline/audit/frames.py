@@ -1,7 +1,7 @@
 """Decodes records of the ackers' topics with code of its own, since it serves to check kstorm's.
 
 A frame is a MessagePack array. Its columns are 8-byte ids, little-endian. docs/architecture.md
-describes who writes them.
+describes the processes that write them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_VERSION = 1
+_VERSIONS = (1, 2)
 _ORIGINS = 11
 """Place of the origins in a record of the ackers' topic."""
 _STEPS = {1: "B", 2: "H", 4: "I", 8: "Q"}
@@ -95,8 +95,8 @@ def completed(data: bytes) -> tuple[int, ...]:
 
 
 def _check(version: Any) -> None:
-    if version != _VERSION:
-        raise ValueError(f"a frame of version {version}; this release audits {_VERSION}")
+    if version not in _VERSIONS:
+        raise ValueError(f"a frame of version {version}; this release audits 1 and 2")
 
 
 def _ids(column: bytes) -> tuple[int, ...]:

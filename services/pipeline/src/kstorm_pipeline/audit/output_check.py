@@ -37,7 +37,7 @@ def check_outputs(
 ) -> list[Finding]:
     """Add the counts of each reading's records to its tally, and return the findings.
 
-    If `expect` is 0, a message without a record is not a fault, only worth knowing. If also no
+    If `expect` is 0, a message without a record is not a fault but is reported. If in addition no
     record names its message, as in an exactly-once topology, there is nothing to check.
     """
     rows = judged.join(made, list(_PLACE), "left").withColumn(

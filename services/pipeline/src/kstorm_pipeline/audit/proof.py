@@ -1,7 +1,7 @@
 """Level 4: Spark recomputes tree completion from the ackers' input.
 
-A tree is complete once the XOR of all its values, from its beginning on, is 0. That is one line of
-SQL over the ackers' topic, and shares no code with the ackers' ledger. Every tree that kstorm
+A tree is complete once the XOR of all its values, from its beginning on, is 0. This is one line of
+SQL over the ackers' topic, which shares no code with the ackers' ledger. Every tree that kstorm
 reports as complete must be among these trees. The proof reaches as far back as the topics, which
 retain records for hours.
 """
@@ -81,7 +81,9 @@ def prove(spark: SparkSession, settings: Settings) -> AckerProof | None:
 
 
 def _check_that_frames_are_read(rows: DataFrame, topic: str) -> None:
-    """Raise PipelineError if none of the first records is a valid frame: any proof would pass."""
+    """Raise PipelineError if none of the first records is a valid frame, because then every proof
+    would pass.
+    """
     first = rows.select("value").limit(_LOOKED_AT).collect()
     if first and not any(_reads(row) for row in first):
         raise PipelineError(

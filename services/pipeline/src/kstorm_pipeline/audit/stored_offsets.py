@@ -1,4 +1,4 @@
-"""Reads the offsets that the readings have stored in ZooKeeper. Every offset before them is due."""
+"""Reads the offsets that the readings have stored in ZooKeeper. Every earlier offset is due."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _SECONDS = 10.0
 def stored_offsets(
     hosts: str, of: Iterable[SpoutReading], tls: ZooKeeperTls | None = None
 ) -> dict[SpoutReading, int]:
-    """Return the offset that each reading resumes from. Readings without one are left out.
+    """Return the offset that each reading resumes from. Readings without a stored offset are left
+    out.
 
     Raises PipelineError if ZooKeeper does not answer. Raises SettingsError if kazoo is not
     installed or a file of `tls` cannot be used.

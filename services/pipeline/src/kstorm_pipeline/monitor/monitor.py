@@ -79,7 +79,7 @@ class Monitor:
 
     @property
     def not_ready(self) -> str | None:
-        """The reason why the tables do not follow the topic now, or None if they do."""
+        """The reason why the tables do not follow the topic at present, or None if they do."""
         pulses = self._pulses
         if not pulses:
             return "starting"

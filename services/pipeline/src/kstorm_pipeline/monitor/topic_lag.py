@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _WAIT_MILLIS = 200
 _MOST_EMPTY = 10
-"""Empty polls after which no records are left: there are only transaction markers."""
+"""After this many empty polls, only transaction markers are left."""
 _EARLIEST, _LATEST = -2, -1
 """Values in Spark's JSON of starting offsets."""
 
@@ -99,7 +99,7 @@ class TopicLag:
             )
             empty += not found
             for record in found:
-                # Kafka has -1 for a record without a timestamp.
+                # Kafka writes -1 for a record without a timestamp.
                 at = record.timestamp()
                 times[record.partition()] = at / 1000 if at >= 0 else None
             self._consumer.pause(self._list(self._place(record.partition()) for record in found))

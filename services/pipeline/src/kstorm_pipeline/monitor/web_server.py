@@ -1,4 +1,6 @@
-"""The web server of a run. It limits what a client can hold: each open connection is a thread."""
+"""The web server of a run. It limits the connections of its clients, because each open connection
+occupies a thread.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ class WebLimits:
     """Maximum age of a connection. Then it is closed, whatever its state."""
 
     connections: int = 64
-    """Maximum open connections. One more closes the oldest: rejecting the new one would let a
-    client lock out the probes.
+    """Maximum open connections. A further connection closes the oldest. If it were rejected
+    instead, a client could lock out the probes.
     """
 
 

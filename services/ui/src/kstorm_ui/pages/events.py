@@ -47,8 +47,9 @@ async def _events(site: Site, request: Request) -> PageResult:
 
 
 def _has(shown: Event, text: str) -> bool:
-    """Search a text in the displayed fields only. Otherwise hidden data could be guessed letter by
-    letter."""
+    """Search for a text in the displayed fields only. Otherwise a user could guess hidden data
+    letter by letter.
+    """
     return (
         text.casefold()
         in "\n".join((shown.who, shown.verb, shown.what, shown.note, shown.outcome)).casefold()

@@ -1,5 +1,6 @@
-"""Page of one message: the trees of its attempts, and why it is not done. It is updated until the
-message is done."""
+"""Page of one message: the trees of its attempts, and why it is unfinished. It is updated until the
+message is finished.
+"""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ from kstorm_ui.topology_state import TopologyState
 from kstorm_ui.tree_rows import BAR, shown_tree
 
 FOLLOWED_SECS: Final = 600.0
-"""Time for which a page is updated while its message is not done."""
+"""Longest time for which a page is updated while its message is unfinished."""
 _FRESH_SECS: Final = 1.0
 _ORIGINS_KEPT_MS: Final = 86_400_000
 _PATH: Final = "/t/{topology}/m/{topic}/{partition}/{offset}"
@@ -96,8 +97,9 @@ class _Following:
         self._found = MessageAnswer([], None)
 
     async def look(self, is_last: bool) -> tuple[str, bool]:
-        """Implements `kstorm_ui.stream.Growth`. While the servers do not respond, the last answer
-        is shown below the problem."""
+        """Implements `kstorm_ui.stream.Growth`. While the servers do not respond, the page shows
+        the last answer below the problem.
+        """
         found, problem = await _answer(self._site, self._state, self._asked, _FRESH_SECS)
         self._found = found or self._found
         values = _values(

@@ -24,7 +24,7 @@ class SpoutShown(msgspec.Struct, frozen=True):
     """Empty if it does not read Kafka."""
     partitions: Sequence[PartitionState]
     problem: str
-    """Reason why there are none, or ""."""
+    """Reason why the partitions are unknown, or ""."""
     own: Mapping[str, float]
     """Metrics of its source."""
 

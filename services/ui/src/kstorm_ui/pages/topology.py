@@ -30,7 +30,7 @@ class TopologyShown(msgspec.Struct, frozen=True):
     place: str
     active: bool
     health: str
-    """In one sentence."""
+    """The topology's health in one sentence."""
     problem: str
     """Reason why the last poll failed, or ""."""
     causes: Sequence[Bottleneck]

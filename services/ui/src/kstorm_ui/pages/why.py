@@ -1,4 +1,4 @@
-"""Page with the reasons why messages are not done."""
+"""Page with the reasons why messages are unfinished."""
 
 from functools import partial
 

@@ -15,15 +15,15 @@ from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyRep
 
 _AT_ONCE: Final = 16
 _MOST_FETCHED: Final = 16_000_000
-"""Bytes of a log, because lines may be long."""
+"""Maximum number of bytes of a log, because lines may be long."""
 
 
 class KubernetesSource:
     """One namespace.
 
     It needs the verb list on deployments, statefulsets and pods. Logs need get on pods/log. From
-    outside the cluster it also needs get on pods/proxy. `inside`: pods are queried by their
-    addresses. That needs neither this right nor a NetworkPolicy that admits the API server.
+    outside the cluster it also needs get on pods/proxy. With `inside`, it queries pods by their
+    addresses, which needs neither that right nor a NetworkPolicy that admits the API server.
     """
 
     def __init__(self, cluster: Cluster, *, inside: bool) -> None:
@@ -59,7 +59,7 @@ class KubernetesSource:
             return LogLife(name, [], False, str(error))
 
     def look(self) -> Sequence[TopologyReport]:
-        """Query the pods, some in parallel. Raises `ControlError` if Kubernetes does not reply."""
+        """Query the pods, some in parallel. Raises `ControlError` if Kubernetes does not respond."""
         by_topology: dict[str, list[Workload]] = {}
         for workload in self.cluster.workloads():
             by_topology.setdefault(workload.topology, []).append(workload)
@@ -86,8 +86,9 @@ class KubernetesSource:
     def _outline(
         self, name: str, statuses: Mapping[Pod, Mapping[str, object] | None]
     ) -> Outline | None:
-        """Query the outline once, and again if the process that reported it is gone: its code may
-        have changed."""
+        """Query the outline once. Query it again if the process that reported it is gone, because
+        the code may have changed.
+        """
         lives = {
             pod: (pod.name, status.get("begun_at"))
             for pod, status in statuses.items()

@@ -1,7 +1,7 @@
-"""The last log lines of a process, from its current run and the one before. So a killed process's
-last lines are included.
+"""The last log lines of a process, from its current and its previous run, so that the last lines of
+a killed process are included.
 
-Invariant: at most a page's worth of lines is shown or kept in memory, however much a process logs.
+At most the lines of one page are kept in memory, regardless of the size of the log.
 """
 
 import os
@@ -18,7 +18,7 @@ from kstorm.errors import AbsentError
 
 MOST_LINES: Final = 500
 MOST_BYTES: Final = 256_000
-"""Per run."""
+"""Maximum number of lines per run."""
 _LONGEST_LINE: Final = 8_000
 _MOST_SEARCHED: Final = 64_000_000
 _BEGIN: Final = re.compile(rb"^--- \S+, start ([0-9]+): ", re.MULTILINE)

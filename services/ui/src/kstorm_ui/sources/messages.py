@@ -1,5 +1,6 @@
-"""Trees of messages, and why messages are not done, read from the topics like `kstorm trace` and
-`kstorm why`."""
+"""Trees of messages, and why messages are unfinished, read from the topics like `kstorm trace` and
+`kstorm why`.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -28,7 +29,8 @@ class MessageAnswer(msgspec.Struct, frozen=True):
     trees: Sequence[Tree]
     """Trees of its attempts, oldest first."""
     verdict: Verdict | None
-    """Reason why it is not done. None if not everything was read, so that it is not known."""
+    """Reason why the message is unfinished. None if it is unknown, because not all data was read.
+    """
 
 
 class OldestAnswer(msgspec.Struct, frozen=True):
@@ -93,13 +95,13 @@ def oldest_of(settings: Settings, topology: Outline, *, values: bool) -> OldestA
 
 
 def _reader_of(topology: Outline, topic: str) -> str:
-    """Return the first spout that reads the topic. One suffices, because a message has the trees of
-    all of them.
+    """Return the first spout that reads the topic. One suffices, because its message has the trees
+    of all spouts.
 
     Raises `ConfigError` if no spout reads the topic.
     """
     found = [spout for spout, reads in topology.readings.items() if reads.reads(topic)]
-    # raises, naming the topics that are read
+    # if there is none, this raises an error that lists the topics
     return found[0] if found else topology.reader_of(topic)
 
 

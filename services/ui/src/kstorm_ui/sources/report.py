@@ -19,9 +19,9 @@ class ProcessReport(msgspec.Struct, frozen=True):
     trouble: str = ""
     """Reason why it does not respond, if the source knows it."""
     place: str = ""
-    """The node that it runs on. Empty if irrelevant."""
+    """The Kubernetes node that it runs on, or ""."""
     since: float | None = None
-    """Unix time since which it is not ready, if the source knows it."""
+    """Unix time at which it became unready, if the source knows it."""
 
 
 class ComponentReport(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class ComponentReport(msgspec.Struct, frozen=True):
 
 
 class TopologyReport(msgspec.Struct, frozen=True):
-    """A topology that runs, or should run."""
+    """A topology that is running, or should be."""
 
     name: str
     place: str
@@ -50,7 +50,9 @@ class TopologyReport(msgspec.Struct, frozen=True):
 
 
 class Source(Protocol):
-    """Knows topologies. `look` may block. It raises `KstormError` if it cannot report anything."""
+    """A source of reports on topologies. `look` may block. It raises `KstormError` if it cannot
+    report anything.
+    """
 
     def look(self) -> Sequence[TopologyReport]:
         """Poll the current state of all topologies."""

@@ -56,7 +56,7 @@ class AckerEngine(Engine[Ledger]):
         return self._turn()
 
     def _apply(self, item: Item[Ledger], unit: Unit) -> Steps:
-        """Apply frames as one step: a checkpoint has all of a poll or none of it."""
+        """Apply frames as one step: a checkpoint contains a whole poll or nothing of it."""
         for tenure, records in item:
             if not tenure.works:
                 continue
@@ -118,16 +118,16 @@ class AckerEngine(Engine[Ledger]):
     # The checkpoint.
 
     def _checkpoint(self, chosen: Callable[[], list[TaskTenure[Ledger]]]) -> Routine:
-        """Take a checkpoint of some tasks:
-        1. Cut, at one moment: the changed buckets, each with the offset that it includes, and the
+        """Take a checkpoint of some tasks, in four steps:
+        1. At one moment, take the changed buckets, each with the offset that it includes, and the
            input offset. Later records belong to the next checkpoint.
         2. Wait until every completion and failure implied by the rows has arrived in the spouts'
-           topics. After the deadline, the buckets count as never taken.
+           topics. After the deadline, the checkpoint is abandoned.
         3. Commit buckets and offsets in one transaction. Without a changed bucket, commit only the
            offset.
         4. Apply the buckets to the local copy, which is never ahead of the changelog.
 
-        A crash between any two steps repeats work and loses none.
+        After a crash between any two steps, work is repeated but not lost.
         """
         yield lambda: not self._storing
         self._storing = True

@@ -1,7 +1,7 @@
 """The engine of a bolt process: executes frames, ticks and hooks.
 
-There is one path of execution. Its policy (`leaving`) defines what happens at the end of a poll,
-and so when emits, acks, changes and offsets leave: see `kstorm.core.engine.leaving`.
+Both guarantees share one path of execution. Its policy (`kstorm.core.engine.leaving`) defines the
+end of a poll, and thereby when emits, acks, changes and offsets are sent.
 """
 
 import copy
@@ -33,10 +33,10 @@ LoadState = Callable[[int], TaskState]
 
 
 class CurrentWork(Protocol):
-    """The work in progress, shown to clients such as sinks.
+    """The work in progress, for clients such as sinks.
 
-    Records that a bolt writes elsewhere belong to the current unit. So its input offset waits for
-    them too.
+    Records that a bolt writes to other topics belong to the current unit, so that the input offset
+    waits for them too.
     """
 
     unit: Unit | None
@@ -149,11 +149,14 @@ class BoltEngine(SendingEngine[BoltTask]):
 
     def _execute(self, tenure: TaskTenure[BoltTask], record: InputRecord, unit: Unit) -> Steps:
         try:
-            steps = tenure.task.receive(self._frame(TupleFrame, record), record.offset)
+            frame = self._frame(TupleFrame, record)
+            steps = tenure.task.receive(frame, record.offset)
         except FrameError as error:
             self._dead_letter(record, str(error), unit, self.topic, tenure.index)
         else:
             yield from steps
+            if frame.marks:
+                yield from tenure.task.receive_marks(frame, record.offset)
         self.frames_in += 1
         self.leaving.bytes += len(record.value or b"")
         if record.sent:
@@ -203,6 +206,7 @@ class BoltEngine(SendingEngine[BoltTask]):
             self._next_ids,
         )
         self.journal.made(task, task_id)
+        task.follow_time(self.time.plan)
         self._current_work.unit, self._current_work.task = None, task
         context = TopologyContext(topology, component, index, self._resources)
         pending = bolt.prepare(
@@ -237,7 +241,7 @@ class BoltEngine(SendingEngine[BoltTask]):
         self.states.pop(tenure.index, None)
 
     def _call_hook(self, hook: str, tasks: Iterable[int], number: int) -> Routine:
-        """Call a hook of the bolts of some tasks as a job of its own, if they override it."""
+        """Call a hook of the bolts of some tasks as a separate job, if they override it."""
         if hook in self._hooks:
             chosen = list(tasks)
             yield from self._run(lambda: self._call(hook, chosen, number))

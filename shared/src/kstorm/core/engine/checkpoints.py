@@ -1,9 +1,10 @@
-"""At-least-once processing of bolts: results leave immediately, acks when their changes are stored.
+"""At-least-once processing of bolts: results are sent immediately, and acks when the state changes
+are stored.
 
-The results of a frame leave when its poll has been executed. Acks leave with them, unless the bolt
-has state: then they wait for the checkpoint with the changes made by their tuples. So the change of
-an acked tuple is in the state, whatever crashes. Offsets are committed only up to work whose
-results have arrived.
+The results of a frame are sent when its poll has been executed. Acks are sent with them, unless the
+bolt has state. In that case they wait for the checkpoint that contains the changes of their tuples.
+So the state contains the changes of every acked tuple, no matter what crashes. Offsets are
+committed only up to work whose results have arrived.
 """
 
 from collections.abc import Iterable
@@ -35,6 +36,7 @@ class Checkpoints(BoltLeaving):
         engine._report_too_large()
         if not engine.stateful:
             self.send(unit, engine.outbox.drain_acks())
+            self.send(unit, engine.time.frames())
 
     def end_poll(self, unit: Unit) -> None:
         if self._engine.stateful:
@@ -45,7 +47,9 @@ class Checkpoints(BoltLeaving):
 
     def is_due(self, now: float) -> bool:
         engine = self._engine
-        late = engine.outbox.has_tuples or (not engine.stateful and engine.outbox.has_acks)
+        late = engine.outbox.has_tuples or (
+            not engine.stateful and (engine.outbox.has_acks or engine.time.is_due)
+        )
         return late or super().is_due(now)
 
     def tick(self, now: float) -> None:
@@ -76,11 +80,11 @@ class Checkpoints(BoltLeaving):
     def let_go(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Release a bolt task:
         1. The bolt cleans up.
-        2. Its sends arrive and its changes are stored. This repeats for what it acks meanwhile, for
-           a bounded time.
+        2. Its sends arrive and its changes are stored. This is repeated for tuples that it acks in
+           the meantime, for a limited time.
         3. Tuples that it still holds fail, so that they are executed elsewhere now and not after
            their timeout.
-        4. The offset after all of that is committed. From here on, no checkpoint includes the task.
+        4. The offset after all of that is committed. From then on, checkpoints exclude the task.
         """
         engine, unit = self._engine, Unit()
         yield from engine._run(lambda: engine._cleanup(tenure, unit))  # 1
@@ -134,18 +138,19 @@ class Checkpoints(BoltLeaving):
 
     def _checkpoint(self) -> Routine:
         """Take a checkpoint of all tasks of a stateful bolt:
-        1. Cut, at one moment: the state changes, the acks that wait for them, and the units that
-           wait for those acks. Also, for each task, the offset before which everything is executed
-           and its results have arrived.
+        1. At one moment, take the state changes, the acks that wait for them, and the units that
+           wait for those acks. Also take, for each task, the offset before which all input is
+           executed and all results have arrived.
         2. Commit changes and offsets in one transaction. Kafka refuses it if another process has
            taken over the tasks.
         3. Apply the changes to the local copy, which is never ahead of the changelog.
-        4. Send the acks. When they have arrived, the units are done.
+        4. Send the acks, and the watermarks as of the cut. When they have arrived, the units are done.
 
-        The bolt's `pre_prepare` runs before 1 and its `pre_commit` between 3 and 4, each as a job
-        of its own. `pre_commit` runs even if nothing has changed in the state, because the bolt
-        may write what it has collected in memory before the acks leave. A crash between any two
-        steps repeats work and loses none. Emitted tuples did not wait: they left immediately.
+        The bolt's `pre_prepare` runs before 1 and its `pre_commit` between 3 and 4, each as a
+        separate job. `pre_commit` runs even if nothing has changed in the state, because the bolt
+        may write data that it has collected in memory before the acks are sent. After a crash
+        between any two steps, work is repeated but not lost. Emitted tuples do not wait for the
+        checkpoint.
         """
         engine = self._engine
         yield lambda: not self._storing
@@ -153,6 +158,7 @@ class Checkpoints(BoltLeaving):
         number = next(engine._numbers)
         yield from engine._call_hook("pre_prepare", engine.states, number)
         states = engine.states.copy()  # 1
+        self._store_marks()
         changes = {
             task: changed for task, state in states.items() if (changed := state.take_changes())
         }
@@ -162,6 +168,7 @@ class Checkpoints(BoltLeaving):
             if tenure.alive
         }
         acks, units, self._held = engine.outbox.drain_acks(), self._held, []
+        marks = engine.time.marks()
         waiting = units if engine._poll is None else [*units, engine._poll.unit]
         for unit in waiting:
             unit.add()
@@ -176,10 +183,16 @@ class Checkpoints(BoltLeaving):
             yield from engine._call_hook("pre_commit", states, number)
         arrived = Unit(partial(_all_delivered, waiting))  # 4
         self.send(arrived, acks)
+        self.send(arrived, engine.time.frames_of(marks))
         arrived.close()
         for unit in units:
             unit.close()
         self._storing = False
+
+    def _store_marks(self) -> None:
+        for tenure in self._engine.tenures.values():
+            if tenure.alive and tenure.task.marks is not None:
+                tenure.task.marks.store()
 
     def _age_held(self) -> None:
         engine = self._engine

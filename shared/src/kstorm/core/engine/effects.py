@@ -1,8 +1,8 @@
 """Effects: the actions that an engine requests, as values. A driver executes them in order.
 
-The driver decides nothing. It turns each effect into calls of its environment: librdkafka, RocksDB
-and an event loop, or logs and disks in memory. If an effect has an answer, the driver passes it
-back as an event.
+The driver makes no decisions. It turns each effect into calls of its environment: librdkafka,
+RocksDB and an event loop, or logs and disks in memory. If an effect has an answer, the driver
+passes it back as an event.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,20 +16,20 @@ from kstorm.core.user_code import Steps
 from kstorm.errors import KstormError
 
 Pair = tuple[bytes, bytes | None]
-"""Key and value of a changelog record. None deletes the key."""
+"""Key and value of a changelog record. The value None deletes the key."""
 
 Changes = Mapping[int, Sequence[Pair]]
 """Changelog records of a checkpoint, by task."""
 
 Positions = Mapping[tuple[str, int], int]
-"""By topic and partition, the offset of the first message that was not taken yet."""
+"""By topic and partition, the offset of the first message that has not been taken."""
 
 
 class Open(Struct, frozen=True):
     """Prepare a task's input and storage. Answered by `opened`.
 
     The task's part of the changelog's local copy is brought up to the end of the changelog. For a
-    spout, completions are read from their present end.
+    spout, completions are read from their current end.
     """
 
     task: int
@@ -92,8 +92,8 @@ class ApplyToStore(Struct, frozen=True):
     """Write committed changes to the local copy, with the changelog offset that they reach, by
     task.
 
-    The driver does this before any more user code runs, because user code then reads the changes
-    from there.
+    The driver does this before any more user code runs, because user code reads the changes from
+    there.
     """
 
     changes: Changes
@@ -119,7 +119,7 @@ class Close(Struct, frozen=True):
 
 
 class Release(Struct, frozen=True):
-    """Give up the task: nothing of it is left here, and another process may take it."""
+    """Release the task. This process has no more data of it, and another process may take it."""
 
     task: int
 

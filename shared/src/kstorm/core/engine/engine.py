@@ -97,13 +97,13 @@ class Engine(Generic[T]):
         self.postmark: Callable[[], LetterStamp] = LetterStamp
         """Returns the process's fields for an outgoing dead letter."""
         self.intake = Intake()
-        """The input in hand."""
+        """The input that is being processed."""
         self._effects: list[Effect] = []
         self._routines: list[tuple[Routine, Callable[[], bool]]] = []
         self._job: UserCodeJob | None = None
         self._jobs: deque[UserCodeJob] = deque()
-        # Polls wait here, behind all other jobs: a task that has to leave waits for one poll at
-        # most, however many are in hand.
+        # Polls wait here, after all other jobs. So a task that has to leave waits for at most one
+        # poll, no matter how many are queued.
         self._polls: deque[UserCodeJob] = deque()
 
     # Events.
@@ -132,7 +132,7 @@ class Engine(Generic[T]):
         return self._turn()
 
     def arrived(self, item: Item[T], now: float) -> list[Effect]:
-        """Records arrived. They count as in hand until all their results have arrived."""
+        """Records arrived. They count as input in progress until all their results have arrived."""
         count = size = 0
         for _, records in item:
             count += len(records)
@@ -166,7 +166,7 @@ class Engine(Generic[T]):
     def committed(
         self, effect: Transact | CommitOffsets, reached: Mapping[int, int], now: float
     ) -> list[Effect]:
-        """A `Transact`, or a `CommitOffsets` that waits, was answered.
+        """A `Transact`, or a `CommitOffsets` that waits, has been carried out.
 
         `reached` is the changelog offset by task.
         """
@@ -212,7 +212,9 @@ class Engine(Generic[T]):
         return self._turn()
 
     def lost(self, tasks: Iterable[int], now: float) -> list[Effect]:
-        """Another process may already have these tasks, so nothing of them may be written."""
+        """Another process may already have these tasks, so this process must not write anything for
+        them.
+        """
         self.now = now
         why = f"another process may have its tasks {sorted(tasks)}"
         return [

@@ -1,4 +1,5 @@
-"""Epochs: everything a process did since the last cut, written later in one short transaction.
+"""Epochs: all work of a process since the last cut, which is written later in one short
+transaction.
 
 The sends of every unit of work stay in memory. A cut happens between two executions. It turns all
 of this into one value: frames, records of sinks, dead letters, acks, state changes, unfinished
@@ -31,10 +32,11 @@ from kstorm.core.outgoing import EpochRecords, OutgoingRecord, Part
 from kstorm.errors import BrokerError
 
 MOST_UNITS = 64
-"""Units of work after which an epoch is cut early. This bounds the memory of an epoch."""
+"""An epoch is cut early after this number of units of work, which limits its memory."""
 MOST_BYTES = 16 * 1024 * 1024
-"""Bytes of input after which an epoch is cut early: its output must be written before the
-transaction times out."""
+"""An epoch is cut early after this number of input bytes, because its output must be written before
+the transaction times out.
+"""
 
 
 class Epochs(Leaving[T]):
@@ -86,7 +88,7 @@ class Epochs(Leaving[T]):
             self._sent.append((unit, len(records)))
 
     def flush(self, unit: Unit) -> None:
-        """Keep a unit open until the epoch with its emits and acks is committed."""
+        """Keep a unit open until the epoch that contains its emits and acks is committed."""
         unit.add()
         self.units.append(unit)
 
@@ -122,20 +124,25 @@ class Epochs(Leaving[T]):
         """True if there is anything to write."""
         outbox = self._engine.outbox
         return bool(
-            self._records or self.units or outbox.letters or outbox.records or self.has_news()
+            self._records
+            or self.units
+            or outbox.letters
+            or outbox.records
+            or self.has_news()
+            or self._engine.time.is_due
         )
 
     def _epoch(self) -> Routine:
-        """Write everything done since the last epoch:
-        1. Cut, at one moment: emits, acks, dead letters, changes, and the offsets of **all** tasks,
-           moved or not. Kafka fences a transaction by these offsets.
+        """Write all work since the last epoch, in four steps:
+        1. At one moment, take the emits, acks, dead letters, changes, and the offsets of **all**
+           tasks, moved or not. Kafka fences a transaction by these offsets.
         2. Commit all of it in one transaction. Kafka refuses it if another process has taken over
-           the tasks. If records of sinks are rejected permanently, write the same again with dead
-           letters in their place.
+           the tasks. If records of sinks are rejected permanently, write the same content again
+           with dead letters in their place.
         3. Apply the changes to the local copy, which is never ahead of the changelog.
         4. Finish the units of work. The next epoch may then be cut.
 
-        A crash before the commit leaves no effect, a crash after it leaves all of them.
+        A crash before the commit leaves no effects, and a crash after it preserves all of them.
         """
         self._writing = True
         yield from self.before_cut()
@@ -143,6 +150,7 @@ class Epochs(Leaving[T]):
         self._cuts += 1
         self._drain()  # 1
         changes, offsets, positions = self.cut()
+        self._drain_marks()
         records, sent, units = self._records, self._sent, self.units
         self._records, self._sent, self.units, self.bytes = [], [], [], 0
         transact = Transact(changes, offsets, EpochRecords(records), positions)
@@ -208,6 +216,12 @@ class Epochs(Leaving[T]):
         letters, outbox.letters = outbox.letters, []
         for letter in letters:
             self._engine._store_letter(letter, unit)
+        unit.close()
+
+    def _drain_marks(self) -> None:
+        """Add the watermarks as of this cut, behind all tuples."""
+        unit, time = Unit(), self._engine.time
+        self.send(unit, time.frames_of(time.marks(), at_once=True))
         unit.close()
 
     def _give_up_too_large(self) -> None:

@@ -63,8 +63,8 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
     def _look_for_held(self) -> None:
         """Log tuples that are held for longer than the message timeout.
 
-        Nothing ends their trees here, so a tuple that the bolt has forgotten keeps a place of its
-        spout's `topology_max_spout_pending` forever.
+        Their trees never time out, so a tuple that the bolt has dropped counts toward its spout's
+        `topology_max_spout_pending` forever.
         """
         engine = self._engine
         for tenure in engine.tenures.values():
@@ -122,8 +122,8 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
     def let_go(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Release a bolt task:
         1. The bolt cleans up. Its held and waiting tuples stay in the changelog for the next owner.
-        2. Everything the task did is committed, including its offsets.
-        3. From here on, no transaction includes the task.
+        2. All of the task's work is committed, including its offsets.
+        3. From then on, transactions exclude the task.
         """
         unit = Unit()
         yield from self._engine._run(lambda: self._engine._cleanup(tenure, unit))  # 1
@@ -142,6 +142,9 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
         owned = [tenure for tenure in self._engine.tenures.values() if tenure.owned]
         changes = {}
         for tenure in owned:
+            if (marks := tenure.task.marks) is not None:
+                marks.apply(tenure.task.first_unfinished())
+                marks.store()
             state = self._engine.states.get(tenure.index)
             changed = [
                 *(state.take_changes() if state is not None else ()),
@@ -149,6 +152,8 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
             ]
             if changed:
                 changes[tenure.index] = changed
+            if marks is not None:
+                marks.apply(_exact(tenure).rows.first_offset(exact=False))
         return (
             changes,
             {tenure.index: tenure.progress.commit(tenure.progress.begun) for tenure in owned},
@@ -159,8 +164,8 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
         """Return the seconds until the next cut, adjusted to bursts of input.
 
         Input arrives in bursts, one per epoch of the upstream component. A cut during a burst
-        delays the rest of the burst by a whole interval. So cuts move step by step towards a tenth
-        of an interval after the bursts.
+        delays the rest of the burst by a whole interval. So the cuts move gradually to a tenth of
+        an interval after the bursts.
         """
         too_late: float = (
             min(self._engine.now - self._worked_at, self.interval) - self.interval / 10

@@ -1,7 +1,7 @@
 """The engine of a spout process in an exactly-once topology.
 
-A spout's position in its source is committed in the same transaction as its emits. So nothing is
-ever emitted again. Completions only serve `ack`, `topology_max_spout_pending` and metrics.
+A spout's position in its source is committed in the same transaction as its emits. So messages are
+never emitted again. Completions only serve `ack`, `topology_max_spout_pending` and metrics.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
         """Release a spout task:
         1. It stops emitting.
         2. Its emits are committed, with its position.
-        3. The spout closes. From here on, no transaction includes the task.
+        3. The spout is closed. From then on, transactions exclude the task.
         """
         engine, task = self._engine, tenure.task
         yield from engine._run(
@@ -69,7 +69,7 @@ class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
         """True if there is anything to write and a spout knows a position.
 
         Without offsets, Kafka cannot fence a transaction. A process that has lost its tasks could
-        then still report their start to the ackers, and the ackers would believe it.
+        then still report their start to the ackers, which would accept the report.
         """
         return super().has_any and bool(self._now_at())
 

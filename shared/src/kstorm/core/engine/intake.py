@@ -1,21 +1,21 @@
-"""Limits the input that a process has in hand: polled, and not finished yet.
+"""Limits the input in progress of a process, which is polled but not finished.
 
-The limit is the engine's decision, as all others. The driver only obeys it: while `full` is True,
-it polls nothing more.
+Like all decisions, this one belongs to the engine. The driver only obeys: while `full` is True, it
+does not poll.
 """
 
 from kstorm.core.engine.units import Unit
 
-HIGH_RECORDS, LOW_RECORDS = 400, 100
+HIGH_RECORDS, LOW_RECORDS = 4000, 1000
 HIGH_BYTES, LOW_BYTES = 48 << 20, 12 << 20
 
 
 class Intake:
-    """Counts the records in hand and their bytes.
+    """Counts the records in progress and their bytes.
 
     It is full above one of the high marks, and stays full until both counts have fallen to their
-    low marks. Between two marks lies a good share of work, because a pause costs: Kafka's client
-    discards what it has prefetched.
+    low marks. The marks are far apart, because a pause is expensive: Kafka's client discards the
+    records that it has prefetched.
     """
 
     __slots__ = ("bytes", "full", "high", "low", "records")

@@ -1,10 +1,11 @@
-"""Policies: when the results of work leave a process.
+"""Policies that define when a process sends the results of its work.
 
-There is one path of execution for both guarantees. They differ only in a `Leaving`, which the
-engine asks at the end of each piece of work:
+There is one path of execution for both guarantees. They differ only in their policy, a `Leaving`,
+which the engine calls at the end of each piece of work:
 
-* at least once, results leave immediately: `Checkpoints` for bolts, `SpoutSends` for spouts;
-* exactly once, they leave with the next epoch: `BoltEpochs` and `SpoutEpochs`.
+* with at least once, results are sent immediately: `Checkpoints` for bolts, `SpoutSends` for
+  spouts;
+* with exactly once, they are sent with the next epoch: `BoltEpochs` and `SpoutEpochs`.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +23,7 @@ from kstorm.core.user_code import Steps
 
 
 class Leaving(ABC, Generic[T]):
-    """Lets the results of an engine's work leave the process, now or later.
+    """Sends the results of an engine's work, immediately or later.
 
     A policy is a part of its engine, and uses the engine's effects, jobs and routines.
     """
@@ -37,7 +38,7 @@ class Leaving(ABC, Generic[T]):
 
     @abstractmethod
     def flush(self, unit: Unit) -> None:
-        """Work has ended: let its emits and acks leave as part of the unit."""
+        """Work has ended, so send its emits and acks as part of the unit."""
 
     @abstractmethod
     def let_go(self, tenure: TaskTenure[T]) -> Routine:
@@ -66,7 +67,7 @@ class Leaving(ABC, Generic[T]):
 
     @property
     def waits_for_checkpoint(self) -> bool:
-        """True if anything can leave only with a checkpoint."""
+        """True if any results can be sent only with a checkpoint."""
         return False
 
 
@@ -94,9 +95,9 @@ class BoltLeaving(Leaving[BoltTask]):
         )
 
     def has_due(self, tenure: TaskTenure[BoltTask], now: float) -> bool:
-        """Return True if the task has anything to execute now besides its input."""
+        """Return True if the task has anything to execute now in addition to its input."""
         return tenure.task.tick_is_due(now)
 
     def due_steps(self, tenure: TaskTenure[BoltTask]) -> Steps:
-        """Execute what the task has to execute now besides its input."""
+        """Execute the due work of a task, except its input."""
         return tenure.task.tick(self._engine.now)

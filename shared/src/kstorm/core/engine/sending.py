@@ -5,6 +5,7 @@ from typing import Any
 
 from kstorm.core.engine.effects import Effect
 from kstorm.core.engine.engine import Engine, Routine
+from kstorm.core.engine.event_time import ProcessTime
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.leaving import Leaving
 from kstorm.core.engine.tenure import T, TaskTenure
@@ -21,6 +22,8 @@ class SendingEngine(Engine[T]):
     def __init__(self, topology: Topology, component: str, journal: Journal, **more: Any) -> None:
         super().__init__(topology, component, journal, **more)
         self.outbox = Outbox(topology)
+        self.time = ProcessTime(self)
+        """The watermarks of the tasks."""
 
     def sends_as(self, instance: str) -> None:
         self.outbox.by = instance
@@ -39,7 +42,7 @@ class SendingEngine(Engine[T]):
 
     @property
     def waits_for_checkpoint(self) -> bool:
-        """True if anything can leave only with a checkpoint, or waits for the next tick."""
+        """True if any results can be sent only with a checkpoint, or wait for the next tick."""
         return self.leaving.waits_for_checkpoint or bool(self.outbox.handed_over)
 
     def checkpoint(self, now: float) -> list[Effect]:
@@ -53,14 +56,14 @@ class SendingEngine(Engine[T]):
         yield from self.leaving.let_go(tenure)
 
     def send_now(self, unit: Unit, records: Sequence[OutgoingRecord]) -> None:
-        """Send records without asking the policy."""
+        """Send records immediately, regardless of the policy."""
         super()._send(unit, records)
 
     def _send(self, unit: Unit, records: Sequence[OutgoingRecord]) -> None:
         self.leaving.send(unit, records)
 
     def _flush(self, unit: Unit) -> None:
-        """Let the emits and acks of a unit leave, after the calls of other threads."""
+        """Flush the emits and acks of a unit, after the calls of other threads."""
         self.outbox.take_over()
         self.leaving.flush(unit)
 

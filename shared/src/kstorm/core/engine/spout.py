@@ -1,8 +1,8 @@
 """The engine of a spout process: requests tuples up to the pending limit and reports completions.
 
-Task i is partition i of the completions topic: the process that is assigned this partition runs the
-task. A task reads completions only from the topic's end at its assignment. It does not wait for
-trees of other processes.
+Task i is partition i of the completions topic, and the process that is assigned this partition runs
+the task. A task reads completions only from the end that the topic has at its assignment, because
+it does not wait for trees of other processes.
 """
 
 import copy
@@ -28,7 +28,7 @@ from kstorm.errors import FrameError
 from kstorm.topology import Topology, TopologyContext
 
 CALLS_A_TURN = 100
-"""Calls of `next_tuple` per task and turn, unless a call emits nothing."""
+"""Number of calls of `next_tuple` per task and turn, unless a call emits nothing."""
 _LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
 _STALL_SECS = 5.0
 
@@ -40,6 +40,9 @@ class SpoutLeaving(Leaving[SpoutTask]):
         """Return True if no spout may emit now."""
         return False
 
+    def tick(self) -> None:
+        """Start what is due by the clock."""
+
 
 class SpoutSends(SpoutLeaving):
     """The policy of a spout process with at-least-once processing."""
@@ -50,9 +53,16 @@ class SpoutSends(SpoutLeaving):
         self.send(unit, engine.outbox.drain_tuples())
         engine._report_too_large()
         self.send(unit, engine.outbox.drain_acks())
+        self.send(unit, engine.time.frames())
         letters, engine.outbox.letters = engine.outbox.letters, []
         for letter in letters:
             engine._store_letter(letter, unit)
+        unit.close()
+
+    def tick(self) -> None:
+        """Send watermarks that are due, also while nothing is emitted."""
+        unit = Unit()
+        self.send(unit, self._engine.time.frames())
         unit.close()
 
     def let_go(self, tenure: TaskTenure[SpoutTask]) -> Routine:
@@ -95,13 +105,14 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         self.topic = topology.completions_topic(component)
         self.config = spec.config
         self.active = True
-        """False if the topology is deactivated: spouts stop emitting, and in-flight trees finish.
+        """False if the topology is deactivated, so that spouts stop emitting while trees in flight
+        finish.
         """
         self.rest = 0.0
         """Seconds between the last turn of the spouts and the next. Doubles while there is nothing
         to emit."""
         self.next_turn = 0.0
-        """Time of the spouts' next turn. Infinity during a turn."""
+        """Time of the spouts' next turn. It is infinite during a turn."""
         self._template: Any = spec.component
         self._next_id, self._next_ids, self._calls_a_turn = next_id, next_ids, calls_a_turn
         self._resources = dict(resources or {})
@@ -149,6 +160,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             self._ticking = True
             unit = Unit()
             self._enqueue(self._tick_steps, lambda: self._end_ticks(unit))
+        self.leaving.tick()
         self._look_for_stalls()
         return self._turn()
 
@@ -271,6 +283,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             self._next_ids,
         )
         self.journal.made(task, task_id)
+        task.tell_time(self.time.plan)
         context = TopologyContext(topology, component, index, self._resources)
         pending = spout.open(self.config, context, task.collector)
         if pending is not None:

@@ -20,7 +20,8 @@ class InputRecord(Struct, frozen=True):
     sent: float = 0.0
     """Send time in seconds (wall clock). 0 if unknown."""
     undecodable: str = ""
-    """The reason why it has no value: it stands for an undecodable batch. Otherwise empty."""
+    """For the placeholder of an undecodable batch, the reason why it has no value. Otherwise empty.
+    """
     offsets: int = 1
     """Number of offsets that it covers."""
 
@@ -41,7 +42,7 @@ class Phase(Enum):
     CLOSING = auto()
     """All its data is stored. Only the release to the group is left."""
     GONE = auto()
-    """It ended: nothing of it may be used."""
+    """It has ended, and must not be used any more."""
 
 
 @dataclass(eq=False)
@@ -53,7 +54,7 @@ class TaskTenure(Generic[T]):
     progress: InputProgress
     phase: Phase = Phase.OPENING
     leaving: bool = False
-    """True if the task has to leave: nothing more is executed for it."""
+    """True if the task has to leave, so that nothing more is executed for it."""
     _task: T | None = None
 
     @property
@@ -68,7 +69,7 @@ class TaskTenure(Generic[T]):
 
     @property
     def owned(self) -> bool:
-        """True if the task exists and its results are written for this process."""
+        """True if the task exists and this process may write its results."""
         return self._task is not None and self.phase in (Phase.PREPARING, Phase.WORKING)
 
     @property

@@ -1,4 +1,4 @@
-"""The requests that make one transaction: their order, and the reaction to each answer.
+"""The requests of one transaction: their order, and the reaction to each response.
 
 1. Write the changes to the changelog and the records to their topics.
 2. Flush: wait until all of them have arrived.
@@ -7,18 +7,18 @@
 4. Commit.
 
 A process that takes over a task reads the changelog to its end, including open transactions, and
-waits for these. Suppose that offsets could be accepted before the changes had arrived. A process
-that pauses between the two would be overlooked: its successor would start at the new offsets, with
-a state that lacks the changes.
+waits for these. If offsets could be accepted before the changes had arrived, a process might pause
+between the two. Its successor would not notice the transaction, and would start at the new offsets
+with a state that lacks the changes.
 
-A refused transaction is aborted, and the same is written again. An unanswered request is repeated,
-but its records are never written again: the request may have succeeded.
+A refused transaction is aborted, and the same content is written again. An unanswered request is
+repeated, but its records are never written again, because the request may have succeeded.
 
 Kafka's requests carry their producer's epoch but no transaction number (in librdkafka). So a late
-copy of a request could affect the next transaction: end it half-written, or reset its offsets.
-After any request that was not answered at once, the producer is replaced before the next
-transaction. The new producer has a higher epoch, and brokers reject all late requests of the old
-one.
+copy of a request could affect the next transaction, by ending it too early or by resetting its
+offsets. Therefore, after any request that was not answered immediately, the producer is replaced
+before the next transaction. The new producer has a higher epoch, and brokers reject all late
+requests of the old one.
 """
 
 from collections.abc import Generator
@@ -70,7 +70,7 @@ class Transactions:
 
 
 class TransactionalWrite:
-    """One value that is written until it is committed, in as many transactions as that takes."""
+    """A value that is written until it is committed, in one or more transactions."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions

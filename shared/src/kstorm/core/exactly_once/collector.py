@@ -42,7 +42,7 @@ class ExactCollector(BoltCollector):
             self.state.begin()
 
     def end(self, tuple: Tuple | None = None) -> bool:
-        """The execution of a tuple, or of a batch, did not raise.
+        """End an execution that did not raise an error.
 
         Apply its actions in order and return True. If the bolt failed the tuple, do nothing and
         return False.
@@ -59,10 +59,10 @@ class ExactCollector(BoltCollector):
         return True
 
     def take_back(self) -> list[LocatedTuple]:
-        """The execution failed: drop its actions and undo its changes of the state.
+        """End a failed execution: drop its actions, and undo its changes of the state.
 
-        Returns the tuples that it had acked or failed. The bolt may have forgotten these, and some
-        may belong to other executions.
+        Returns the tuples that it had acked or failed. The bolt may have dropped these from its
+        memory, and some may belong to other executions.
         """
         executed, self.executing, self._batch = self._batch, False, None
         self.emitted = self._emitted_before
@@ -180,7 +180,9 @@ class ExactCollector(BoltCollector):
         self.keep(act)
 
     def keep(self, act: Callable[[], object]) -> None:
-        """Run an action once the current execution has succeeded, or now outside an execution."""
+        """Run an action once the current execution has succeeded, or immediately outside of an
+        execution.
+        """
         if self.executing:
             self._kept.append(act)
         else:

@@ -6,12 +6,11 @@ from kstorm.core.ledger import BUCKETS, Ledger
 
 
 class ExactLedger(Ledger):
-    """Like `Ledger`, but rows never expire: no tree is given up, because everything that it waits
-    for will happen.
+    """Like `Ledger`, but rows never expire, because no tree is given up.
 
-    The order of messages matters here, and Kafka preserves it. Bolts get a tree's tuples only by
-    the transaction that contains its init. So the init precedes all other messages of the tree in
-    the log. If a message has no row, no spout task waits for its tree any more.
+    The order of messages matters here, and Kafka preserves it. Bolts receive a tree's tuples only
+    through the transaction that contains the tree's init. So the init precedes all other messages
+    of the tree in the log. If a message has no row, no spout task waits for its tree any more.
     """
 
     def _apply_acks(self, pairs: Iterable[tuple[int, int]]) -> None:
@@ -25,7 +24,7 @@ class ExactLedger(Ledger):
         super()._apply_resets(self._known(roots))
 
     def _apply_beginning(self, task: int, offset: int) -> None:
-        """Drop the trees of the spout task's earlier run: no task waits for them."""
+        """Drop the trees of the spout task's earlier run, because no task waits for them."""
         for number, rows in enumerate(self._buckets):
             if offset > self._stamps[number]:  # rule 2: the bucket does not include this record yet
                 kept = {root: row for root, row in rows.items() if self._task(row) != task}
@@ -33,7 +32,7 @@ class ExactLedger(Ledger):
                 self._buckets[number] = kept
 
     def rotate(self) -> None:
-        """Do nothing: an outage must not end trees that continue after it."""
+        """Do nothing, because an outage must not end trees that continue after it."""
 
     def restore(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
         super().restore(stored)

@@ -14,10 +14,12 @@ from kstorm.topology import Traced
 
 
 class ExactSpoutTask(SpoutTask):
-    """Like `SpoutTask`, but nothing is emitted again.
+    """Like `SpoutTask`, but messages are never emitted again.
 
     A tree that exceeds the message timeout is counted, and its timeout restarts.
     """
+
+    repeats = False
 
     def refused(self, error: UnsendableError, values: Sequence[Any], message_id: Any) -> None:
         """Write a tuple that cannot be sent to the dead letters, because it is not replayed.
@@ -41,7 +43,7 @@ class ExactSpoutTask(SpoutTask):
         )
 
     def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
-        """Report late trees by their messages. Their slots stay taken until they end."""
+        """Report late trees by their messages. These trees count as pending until they end."""
         if overdue:
             some = ", ".join(repr(message_id) for message_id, _ in islice(overdue.values(), 5))
             late = (

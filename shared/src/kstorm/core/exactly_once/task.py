@@ -81,7 +81,7 @@ class ExactBoltTask(BoltTask):
 
     @property
     def _hold(self) -> None:
-        """Tuples are watched from the start of their execution."""
+        """Return None, because tuples are tracked from the start of their execution."""
         return None
 
     def _hold_batch(self, batch: TupleBatch) -> None:
@@ -94,8 +94,8 @@ class ExactBoltTask(BoltTask):
     def _failed(self, tuple: Tuple, error: Exception | None) -> Sequence[LocatedTuple]:
         """Undo an execution and schedule its tuple for a retry.
 
-        Returns tuples that the bolt must get again: it held them, and acked or failed them in this
-        execution. So it may have forgotten them.
+        Returns tuples that must be executed again. The bolt held them, and acked or failed them in
+        this execution, so it may have dropped them.
         """
         if self._basic.position >= 0:
             self.collector.drop_emits_at(self._basic.position)
@@ -192,8 +192,8 @@ class ExactBoltTask(BoltTask):
         values: Sequence[str | bytes | None],
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
-        """Write records of a sink. They leave with the task's sends if the current execution
-        succeeds.
+        """Write records of a sink. They are sent with the task's other results if the current
+        execution succeeds.
 
         The producer chooses the partitions by the keys. Raises `BrokerError` if a record is too
         large for any transaction. None of the records is written then.
@@ -206,6 +206,9 @@ class ExactBoltTask(BoltTask):
         self.collector.keep(
             partial(_add, self.outbox, records.at(0) if len(records) == 1 else records)
         )
+
+    def first_unfinished(self) -> int | None:
+        return self.rows.first_offset(exact=self._acks_itself)
 
     # Unfinished tuples.
 
@@ -245,11 +248,12 @@ class ExactBoltTask(BoltTask):
                 self.rows.wait(tuple, self.now)
 
     def _remind(self, tuples: Sequence[LocatedTuple]) -> Steps:
-        """Execute tuples again that the bolt held, to restore its memory.
+        """Execute the tuples that the bolt held again, to restore its memory.
 
-        Their effects were committed at the first execution. So an execution only takes effect if it
-        finishes a tuple, because that is new. Nothing else is executed before the bolt has all of
-        them again. So if the bolt raises on one, that tuple is retried immediately.
+        Their effects were committed at the first execution. So an execution takes effect only if it
+        finishes a tuple, because that is new. Before the bolt has received all of these tuples,
+        nothing else is executed. So if the bolt raises an error on one, that tuple is retried
+        immediately.
         """
         waiting = deque(tuples)
         while waiting:
@@ -271,7 +275,8 @@ class ExactBoltTask(BoltTask):
             else:
                 failing = self.collector.failing
                 self.collector.take_back()
-                # The bolt gives up tuples that it held. That is not undone with the rest.
+                # The bolt has failed tuples that it held. This is not undone with the other
+                # actions.
                 self.collector.failing = failing
                 self._try_failing_again()
 
@@ -279,7 +284,7 @@ class ExactBoltTask(BoltTask):
 def _located(source: Source, frame: TupleFrame, offset: int) -> Iterator[LocatedTuple]:
     for row, tuple in enumerate(tuples_of(source, frame)):
         yield LocatedTuple(
-            tuple.values, source, tuple.root, tuple.edge, tuple.more, offset=offset, row=row
+            tuple.values, tuple.source, tuple.root, tuple.edge, tuple.more, offset=offset, row=row
         )
 
 
@@ -294,7 +299,7 @@ def _at_rows(
 
 
 def _apart(tuples: Sequence[LocatedTuple]) -> list[LocatedTuple]:
-    """Return copies of the tuples. Whatever the bolt still does with the originals has no effect."""
+    """Return copies of the tuples. Later calls of the bolt with the originals have no effect."""
     others = [tuple.again(tuple.attempts) for tuple in tuples]
     for tuple in tuples:
         tuple.finished = True

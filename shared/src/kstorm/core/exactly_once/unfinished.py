@@ -2,8 +2,8 @@
 
 Two kinds of tuples before the committed offset are unfinished:
 
-* *Held* tuples were executed and neither acked nor failed (a join holds them).
-* *Waiting* tuples will be retried. Nothing of their failed execution is left.
+* *Held* tuples were executed and neither acked nor failed, as by a join.
+* *Waiting* tuples will be retried. Their failed execution has no effect.
 
 For each input frame with such tuples, the task's changelog has one pair. The transaction that
 commits the offset after the frame writes it.
@@ -23,8 +23,9 @@ from kstorm.errors import FrameError
 Pair = tuple[bytes, bytes | None]
 
 MARK: Final = b"\xff"
-"""First byte of the keys of these pairs. It occurs in no UTF-8, so it differs from all keys of a
-state and sorts after them."""
+"""First byte of the keys of these pairs. It never occurs in UTF-8, so it differs from all keys of a
+state and sorts after them.
+"""
 
 
 class UnfinishedTuple(msgspec.Struct, array_like=True, frozen=True):
@@ -35,7 +36,7 @@ class UnfinishedTuple(msgspec.Struct, array_like=True, frozen=True):
     waits: bool
     """True if it must be executed in full. False if it was executed and its emits were sent."""
     ack_val: int
-    """As `Tuple.ack_val`."""
+    """The same as `Tuple.ack_val`."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -128,6 +129,19 @@ class UnfinishedTuples:
     def changed(self) -> bool:
         """True if there may be anything to write."""
         return bool(self._tuples or self._batches or self._open or self._waiting or self._written)
+
+    def first_offset(self, exact: bool) -> int | None:
+        """Return the offset of the first frame with an unfinished tuple, or None.
+
+        If not `exact`, it also includes the tuples of finished executions since the last cut, which
+        takes no search.
+        """
+        waiting = [tuple.offset for _, _, tuple in self._waiting]
+        if not exact:
+            waiting += [tuple.offset for tuple in self._open]
+            waiting += [batch.offset for batch in self._batches]
+            waiting += [tuple.offset for tuple in self._tuples[:1]]
+        return min(waiting, default=None)
 
     def changes(self) -> Sequence[Pair]:
         """Return the difference from what was last written, and mark it as written."""

@@ -1,1 +1,3 @@
-"""`./run demo`: word count from a Kafka topic to a Spark table, watched live, with two processes killed, and audited."""
+"""`./run demo`: count words from a Kafka topic into a Spark table, with a live view, two killed
+processes, and an audit.
+"""

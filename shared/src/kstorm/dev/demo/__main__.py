@@ -14,13 +14,15 @@ _SENTENCES: Final = 10_000
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the demo; return its exit code: 0 good, 1 something is lost or wrong, 2 it could not run, 130 interrupted."""
+    """Run the demo and return its exit code: 0 if all results are correct, 1 if something is lost
+    or wrong, 2 if it could not run, 130 if interrupted.
+    """
     options = _options(words)
     return run_command("kstorm demo", lambda: _run(options))
 
 
 def _run(options: DemoOptions) -> int:
-    # These imports take a second, in which Ctrl-C ends the command as it does later.
+    # These imports take a second. They are here so that Ctrl-C already works during that time.
     from kstorm.dev.demo.run import Demo
     from kstorm.runtime.base.terminal import Screen
 

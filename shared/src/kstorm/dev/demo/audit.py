@@ -1,9 +1,10 @@
-"""Compares the sink topic with the input, and does not depend on how the topology works.
+"""Compare the sink topic with the input, without relying on the topology's code.
 
-This module counts the input itself, word by word. Every word of every message must be in the sink topic with its own id,
-`<partition>-<offset>-<position>`; the broker's delivery reports contain the partition and offset of a message. The highest
-count of a word in the sink topic must not be lower than the correct count. With at-least-once processing it may be higher,
-because a replayed sentence is counted again. With exactly-once processing it must be equal.
+This module counts the input itself, word by word. Every word of every message must be in the sink
+topic with its own ID, `<partition>-<offset>-<position>`. The partition and offset of a message are
+known from the broker's delivery reports. The highest count of a word in the sink topic must not be
+lower than the correct count. With at-least-once processing it may be higher, because a replayed
+sentence is counted again. With exactly-once processing it must be equal.
 """
 
 from array import array
@@ -28,7 +29,7 @@ class Produced(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    """When the producer got the message, in ms since 1970."""
+    """Time at which the producer got the message, in ms since 1970."""
 
 
 class SinkRecord(NamedTuple):
@@ -36,7 +37,7 @@ class SinkRecord(NamedTuple):
 
     value: bytes
     timestamp: int
-    """When the broker got the record, in ms since 1970."""
+    """Time at which the broker got the record, in ms since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,11 @@ class DemoFindings:
     over: Mapping[str, int]
     """Words whose highest count is too high, with the excess."""
     foreign: Sequence[bytes]
-    """Invalid records: they are unreadable, or the word is not at the place that the id names."""
+    """Invalid records: unreadable ones, and those whose word is not at the position in the ID."""
     records: int
     """The number of records."""
     repeated: int
-    """The number of records with the id of an earlier record, which replays cause."""
+    """The number of records that replays caused: those with the ID of an earlier record."""
     latencies_ms: Sequence[int]
     """For each complete message, the time from the producer to the last of its words in the sink topic; sorted."""
 
@@ -136,13 +137,16 @@ def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> DemoFi
 
 
 def read_topic(client_config: Mapping[str, Any], topic: str) -> Iterator[SinkRecord]:
-    """Read all records that the topic has now, with a plain consumer; `BrokerError` if they do not arrive."""
+    """Read all current records of the topic with a plain consumer. Raises `BrokerError` if they do
+    not arrive.
+    """
     own = {
         "group.id": f"{topic}-audit",
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
-        # With librdkafka's default of 1000 the consumer waits most of the time: it empties the queue faster than it is filled.
+        # With librdkafka's default of 1000 the consumer would mostly wait, because it empties its
+        # queue faster than librdkafka fills it.
         "fetch.queue.backoff.ms": 20,
     }
     consumer = Consumer({**client_config, **own})

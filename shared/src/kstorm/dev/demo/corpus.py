@@ -1,4 +1,6 @@
-"""The demo's text: the sentences of CPython's language reference, which every Python includes."""
+"""The demo's text: the sentences of CPython's language reference, which every Python installation
+includes.
+"""
 
 import itertools
 import re
@@ -25,7 +27,7 @@ def sentences() -> tuple[str, ...]:
 
 
 def messages(count: int) -> list[str]:
-    """The first `count` sentences; after the last sentence the first one follows again."""
+    """Return `count` sentences, starting again at the first one after the last."""
     return list(itertools.islice(itertools.cycle(sentences()), count))
 
 

@@ -1,7 +1,7 @@
-"""Produces the demo's messages while the topology runs, never far ahead of it.
+"""Produce the demo's messages while the topology runs, never far ahead of it.
 
-The rule: at any time at most `allowed()` messages have been produced. The demo limits how far they are ahead of the
-completed trees, so latency is the time that a sentence takes and not the length of the queue.
+At any time, at most `allowed()` messages have been produced. This keeps the producer close to the
+completed trees, so that latency measures the processing of a sentence and not its time in a queue.
 """
 
 import threading
@@ -20,7 +20,9 @@ _FLUSH_SECS: Final = 60.0
 
 
 class Feed(threading.Thread):
-    """A thread that writes `texts[i]` to partition `i mod partitions`. The broker's delivery reports contain the offsets."""
+    """A thread that writes `texts[i]` to partition `i mod partitions`. It gets the offsets from the
+    broker's delivery reports.
+    """
 
     def __init__(
         self,
@@ -32,7 +34,7 @@ class Feed(threading.Thread):
     ) -> None:
         super().__init__(name="feed", daemon=True)
         self.handed_over = 0
-        """The number of messages that were given to the producer so far."""
+        """The number of messages that were passed to the producer so far."""
         self.error: BrokerError | None = None
         """The reason why the thread stopped early; None if it did not."""
         self._topic, self._partitions, self._texts, self._allowed = (
@@ -77,7 +79,7 @@ class Feed(threading.Thread):
             self._fail(f"{left} messages did not arrive within {_FLUSH_SECS:g} s")
 
     def stop(self) -> None:
-        """Produce no more messages, and wait for the end of the thread."""
+        """Stop producing, and wait until the thread has ended."""
         self._stopping.set()
         if self.is_alive():
             self.join()

@@ -1,8 +1,10 @@
-"""Kills processes while the topology works: SIGKILL, one process after the other, from the middle of the run on.
+"""Kill processes with SIGKILL while the topology works, one after the other, starting in the middle
+of the run.
 
-The rule: work is in flight when a process is killed. So some messages are held back for each kill and for each return. They
-are released just before, and the kill waits until the topology has some of them in hand. The next process is killed when
-the one before is back and trees are completed again.
+Work must be in flight when a process is killed. So some messages are held back for each kill and
+for each return of a process. They are released just before the kill, and the kill waits until the
+topology is processing some of them. The next process is killed when the previous one is back and
+trees are completed again.
 """
 
 import math
@@ -19,7 +21,7 @@ _MOMENT_SECS: Final = 0.1
 _FREE: Final = 0.6
 """The share of the messages that is not held back."""
 _IN_FLIGHT: Final = 50
-"""A kill waits for this many open trees, or for all that are left if there are fewer."""
+"""A kill waits until this number of trees is open, or all remaining ones if there are fewer."""
 _PATIENCE_SECS: Final = 3.0
 """A kill does not wait longer than this."""
 
@@ -34,9 +36,9 @@ class Kill:
     starts: int
     """The number of starts of the process before the kill."""
     at: float
-    """When the kill was decided, in seconds of the caller's clock."""
+    """Time of the decision to kill, in seconds of the caller's clock."""
     killed_at: float = 0.0
-    """When the process was killed, in seconds of Unix time."""
+    """Unix time of the kill, in seconds."""
     back_after: float | None = None
     """Seconds until the process was ready again."""
 
@@ -57,7 +59,9 @@ class Kills:
 
     @property
     def may_be_produced(self) -> int:
-        """The number of messages that may be produced by now. The rest is held back for the next steps."""
+        """The number of messages that may be produced so far. The rest is held back for the next
+        kills.
+        """
         steps = 2 * len(self._victims) - 1  # the last kill releases everything
         taken = len(self.done_so_far) + self._returns + (self._armed_at is not None)
         if taken >= max(steps, 0):
@@ -65,7 +69,9 @@ class Kills:
         return math.ceil(self._messages * (_FREE + (1 - _FREE) * taken / steps))
 
     def step(self, acked: int, open_trees: int, now: float) -> list[str]:
-        """Do what is due now; return the lines to print. `acked` trees are complete, and `open_trees` are not."""
+        """Do the steps that are due, and return the lines to print. `acked` trees are complete, and
+        `open_trees` are not.
+        """
         if len(self.done_so_far) > self._returns:
             return self._look_for(self.done_so_far[-1], acked, now)
         if self._armed_at is None:
@@ -85,7 +91,8 @@ class Kills:
 
     def _kill(self, component: str, now: float) -> str:
         worker = max(self._processes.of(component), key=_tasks)
-        # A process answers for its status between two pieces of work, and should not always be killed there.
+        # A process responds to a status request between two pieces of work. It should not always be
+        # killed at that point.
         time.sleep(random.uniform(0, _MOMENT_SECS))
         process = worker.process
         self.done_so_far.append(Kill(worker, process.pid, process.starts, now, time.time()))

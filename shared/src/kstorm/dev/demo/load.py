@@ -1,4 +1,6 @@
-"""The main part of the demo: messages flow, processes are killed, and the demo waits until every tree is complete."""
+"""The main stage of the demo: it sends messages, kills processes, and waits until every tree is
+complete.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +24,9 @@ from kstorm.kafka.ports import Partition
 
 _LEAD_SECS: Final = 1.5
 _LEAD_LEAST: Final = 500
-# So far ahead of the completed trees are messages produced: by the trees of so many seconds, or by so many. That keeps every
-# process busy. More messages would only wait, and latency would include the waiting.
+# The producer is at most this far ahead of the completed trees: by the trees of this number of
+# seconds, or by this number of messages. That keeps every process busy. More messages would only
+# wait, and latency would include the waiting.
 
 _LOOK_SECS: Final = 0.2
 _USAGE_SECS: Final = 5.0
@@ -36,12 +39,14 @@ class UsageLog:
 
     def __init__(self) -> None:
         self.processes: list[ManagedProcess] = []
-        """The processes to look at, in the order of the report."""
+        """The sampled processes, in the order of the report."""
         self._peaks: dict[str, int] = {}
         self._next = 0.0
 
     def sample(self, now: float | None = None) -> None:
-        """Look at all processes. With `now` only every few seconds, since a look costs some milliseconds of CPU."""
+        """Sample all processes. With `now`, do so only every few seconds, because a sample costs
+        some milliseconds of CPU time.
+        """
         if now is not None and now < self._next:
             return
         self._next = (now or 0.0) + _USAGE_SECS
@@ -61,7 +66,7 @@ class UsageLog:
 
 
 class LoadRun:
-    """One run; call `run` once, when every process is ready."""
+    """One run of the stage. Call `run` once, when every process is ready."""
 
     def __init__(
         self,
@@ -71,7 +76,9 @@ class LoadRun:
         victims: Sequence[str],
         usage: UsageLog,
     ) -> None:
-        """`make_feed` gets the function that returns how many messages may be produced by now."""
+        """`make_feed` receives the function that returns the number of messages that may be
+        produced so far.
+        """
         self.kills = Kills(processes, victims, messages)
         self.feed = make_feed(self._allowed)
         self._processes, self._messages, self._usage = processes, messages, usage
@@ -84,9 +91,9 @@ class LoadRun:
     def run(
         self, view: SentencesView, check: Callable[[], None], done: Callable[[], bool]
     ) -> LoadResult:
-        """Return when every message is produced, every killed process is back, and `done()` is true.
+        """Run until every message is produced, every killed process is back, and `done()` is true.
 
-        `check` raises if a server has ended. Raises `KstormError` if nothing moves any more.
+        `check` raises if a server has ended. Raises `KstormError` if there is no more progress.
         """
         self._began = self._moved = time.monotonic()
         completed_at: float | None = None
@@ -148,7 +155,7 @@ class LoadRun:
             self._movement, self._moved = movement, now
         elif now - self._moved > _STALL_SECS:
             raise LocalError(
-                f"nothing has moved for {_STALL_SECS:g} s: {snapshot.acked} of {self._messages} trees are complete"
+                f"no progress for {_STALL_SECS:g} s: {snapshot.acked} of {self._messages} trees are complete"
                 f"{', not ready: ' + ', '.join(snapshot.down) if snapshot.down else ''}; the logs are in"
                 f" {self._processes.workdir}"
             )
@@ -168,7 +175,9 @@ class LoadRun:
 
 
 def offsets_stored(client: KazooClient, path: str, topic: str, ends: Mapping[int, int]) -> bool:
-    """True if the spout has stored the end of each partition as its offset; `ends` has the end of each partition."""
+    """Return True if the spout has stored the end of each partition as its offset. `ends` contains
+    these ends.
+    """
     for number, end in ends.items():
         node = f"{path}/partition_{number}"
         try:

@@ -1,4 +1,6 @@
-"""The trace of a message whose tree was open when a process was killed: what the process held, and when the tree went on."""
+"""The trace of a message whose tree was open when a process was killed. It shows what the process
+held, and when the tree continued.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +16,9 @@ from kstorm.runtime.base.settings import Settings
 from kstorm.topology import Topology
 
 _BEFORE_SECS: Final = 10.0
-"""The tree may have begun so long before the kill: an acker that was killed earlier made all trees wait."""
+"""A tree may have started this long before the kill, because all trees waited after an acker was
+killed earlier.
+"""
 _MOST_BYTES: Final = 400_000_000
 _MOST_SECS: Final = 10.0
 _MOST_LINES: Final = 14

@@ -29,6 +29,6 @@ class DemoOptions:
     zookeeper: str | None = None
     """The user's own ZooKeeper; None for an embedded one."""
     workdir: Path | None = None
-    """The folder that gets a folder for this run; None for `.kstorm/runs`."""
+    """The folder in which a folder for this run is created; None for `.kstorm/runs`."""
     page: bool = True
     """Starts the web UI."""

@@ -1,4 +1,4 @@
-"""Runs the Spark pipeline once over the sink topic, with the audit at its end, and reads its results."""
+"""Run the Spark pipeline once over the sink topic, with an audit at its end, and read its results."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ _STEPS: Final = (
     (" reading the tables", 0.65, "reading the tables"),
     (" audit: ", 0.75, "audit"),
 )
-"""Marks in the pipeline's log: each with the share that is done then, and the step that follows."""
+"""Texts in the pipeline's log, each with the share that is done at that point and the next step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class DemoTables:
     words: Sequence[GoldWord]
     """The rows of the gold table."""
     seconds: float
-    """The seconds from the complete topic to the end of the audit."""
+    """The seconds from the completion of the topic to the end of the audit."""
 
     @property
     def top(self) -> list[GoldWord]:
@@ -73,8 +73,10 @@ class DemoTables:
 
 
 class DemoPipeline:
-    """The process that brings the tables below `workdir` up to date with the topic, and then accounts for every message that the
-    topology has read. A context manager: Spark starts with the block, and the pipeline reads the topic after `begin`."""
+    """The process that updates the tables below `workdir` from the topic, and then accounts for
+    every message that the topology has read. Use it as a context manager: Spark starts when the
+    block is entered, and the pipeline reads the topic after `begin`.
+    """
 
     def __init__(
         self, workdir: Path, bootstrap: str, zookeeper: str, topic: str, topology: str
@@ -113,7 +115,7 @@ class DemoPipeline:
         self._topic_is_complete.touch()
 
     def check(self) -> None:
-        """Raise `LocalError` with the cause or the end of the log if the process has ended early."""
+        """Raise `LocalError`, with the cause or the end of the log, if the process has ended early."""
         if self.process.starts and not self.process.alive and not self._audit.exists():
             cause = cause_in(self.process.log_tail(200), self._workdir)
             raise LocalError(
@@ -139,15 +141,17 @@ class DemoPipeline:
     def follow(
         self, progress: StageProgress, on_look: Callable[[], None]
     ) -> tuple[DemoTables, AuditedTable]:
-        """Wait until the audit is written; `LocalError` with the cause or the end of the log if the process fails.
+        """Wait until the audit is written. Raises `LocalError`, with the cause or the end of the
+        log, if the process fails.
 
-        `on_look` is called several times a second: the usage of a process is known only while it runs.
+        `on_look` is called several times a second: because the usage of a process can be measured
+        only while it runs.
         """
         log = _Steps(self.process.log_path)
         while not (text := self._written_audit()):
             if time.monotonic() - self._began > _LONGEST_SECS:
                 raise LocalError(
-                    f"the pipeline still runs after {_LONGEST_SECS:g} s; its log is {self.process.log_path}"
+                    f"the pipeline is still running after {_LONGEST_SECS:g} s; its log is {self.process.log_path}"
                 )
             self.check()
             on_look()
@@ -164,7 +168,7 @@ class DemoPipeline:
 
 
 def read_tables(workdir: Path, seconds: float) -> DemoTables:
-    """The results that the pipeline wrote for readers without Spark."""
+    """Read the results that the pipeline wrote for readers without Spark."""
     counted = json.loads((workdir / "tables.json").read_text(encoding="utf-8"))["rows"]
     with (workdir / "gold.jsonl").open(encoding="utf-8") as lines:
         found = map(json.loads, lines)
@@ -183,7 +187,7 @@ class _Steps:
         self._share, self._note = 0.0, "starting Spark"
 
     def look(self) -> tuple[float, str]:
-        """The share that is done, and the step that the pipeline works on."""
+        """Return the share that is done and the current step."""
         for line in self._new_lines():
             for mark, share, note in _STEPS:
                 if mark in line:

@@ -31,7 +31,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """The course of the stage in which messages flow."""
+    """The results of the stage in which messages flow."""
 
     messages: int
     acked: int
@@ -50,7 +50,9 @@ class LoadResult:
 
     @property
     def per_second(self) -> float:
-        """Messages per second over the whole stage, including the waiting for killed processes and for timeouts."""
+        """Messages per second over the whole stage, including the time spent waiting for killed
+        processes and for timeouts.
+        """
         return self.messages / self.seconds
 
 
@@ -69,7 +71,8 @@ class DemoOutcome:
     directory: Path
     """The folder with the logs and tables."""
     took: Mapping[str, float]
-    """The seconds of each stage, in order, also of the set-up if this command did it."""
+    """The duration of each stage in seconds, in order, including the set-up if this command did it.
+    """
 
     @property
     def replayed(self) -> int:
@@ -82,7 +85,7 @@ class DemoOutcome:
         return {**self.tables.wrong(self.findings.truth), **self.findings.short}
 
     def faults(self) -> list[str]:
-        """One sentence for each thing that is lost or wrong; empty after a good run."""
+        """One sentence for each lost or wrong result; empty after a good run."""
         found: list[str] = []
         findings, truth = self.findings, self.findings.truth
         if findings.lost:
@@ -116,7 +119,7 @@ class DemoOutcome:
         return found
 
     def _repeated(self) -> Iterator[str]:
-        """Results that exactly-once processing excludes."""
+        """Yield sentences about results that are impossible with exactly once."""
         findings = self.findings
         if findings.over:
             few = ", ".join(
@@ -127,7 +130,9 @@ class DemoOutcome:
             yield f"{findings.repeated} records are twice in the sink topic"
 
     def to_json(self) -> dict[str, Any]:
-        """The report's content; times in ms unless their names say otherwise."""
+        """Return the report's content. Times are in ms unless the name of the field has another
+        unit.
+        """
         complete = [
             quantile(list(self.load.complete_latency_counts), share) for share in (0.5, 0.99)
         ]

@@ -1,8 +1,9 @@
-"""The demo from its beginning to its end.
+"""Run the demo from beginning to end.
 
-jars → servers → topics and processes → sentences, with an acker and a counting process killed halfway → audit of the sink
-topic, and Spark: the tables and the audit of every message → summary. Kafka, ZooKeeper and the processes start side by
-side, and Spark starts while sentences flow. Whatever happens, the demo stops everything that it started.
+The stages are: jars; servers; topics and processes; sentences, while an acker and a counting
+process are killed; the audit of the sink topic, and Spark with the tables and the audit of every
+message; the summary. Kafka, ZooKeeper and the processes start in parallel, and Spark starts while
+sentences flow. In every case the demo stops everything that it started.
 """
 
 import json
@@ -49,10 +50,14 @@ _TOPOLOGY: Final = f"{WORDCOUNT}.topology:demo"
 _VICTIMS: Final = (ACKER_COMPONENT, "count")
 _READY_SECS: Final = 240.0
 _EAGER: Final = {"KSTORM_KAFKA_PROPERTIES": json.dumps({"reconnect.backoff.max.ms": 200})}
-"""Lets the processes find an embedded Kafka as soon as it serves. By default a client waits up to two seconds between attempts."""
+"""Make the processes connect to an embedded Kafka as soon as it is ready. By default a client waits
+up to two seconds between attempts.
+"""
 _TIMEOUT_SECS: Final = {True: 10, False: 30}
-"""The message timeout with and without kills. The half-done work of a killed process is emitted again after the timeout of its
-trees; with Storm's 30 seconds the demo would mostly wait for that."""
+"""The message timeouts with and without kills. The unfinished messages of a killed process are
+emitted again after the timeout of their trees. With Storm's 30 seconds, the demo would mostly wait
+for that.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +91,11 @@ class Demo:
         self._directory: Path
 
     def run(self) -> int:
-        """Run the demo; raises `KstormError` for an error that the user can fix, and for a failure."""
+        """Run the demo. Raises `KstormError` for a failure, including those that the user can fix."""
         prepare()
         self._directory = run_directory(self._options.workdir)
-        logging.raiseExceptions = False  # a full disk is reported in one line, not by the log
+        # a full disk is reported as one line, without the logger's stack trace
+        logging.raiseExceptions = False
         logging.basicConfig(
             filename=self._directory / "demo.log",
             level=logging.INFO,
@@ -111,7 +117,7 @@ class Demo:
         return code
 
     def _run(self, servers: DemoServers, stage: _Stage) -> int:
-        """The stages from the start of the servers on."""
+        """Run the stages after the start of the servers."""
         with ExitStack() as stack:
             processes = stack.enter_context(self._processes(stage))
             if not self._shared:
@@ -128,7 +134,7 @@ class Demo:
             return self._finish(outcome, stage)
 
     def _stage(self, servers: DemoServers) -> _Stage:
-        """The topology; on the user's servers with names that no other run has."""
+        """Return the topology. On the user's servers, its names are unique to this run."""
         name = f"kstorm-demo-{uuid.uuid4().hex[:8]}" if self._shared else "wordcount"
         prefix = f"{name}-" if self._shared else ""
         os.environ |= {  # the processes inherit it
@@ -150,7 +156,9 @@ class Demo:
 
     @contextmanager
     def _processes(self, stage: _Stage) -> Iterator[LocalProcesses]:
-        """The processes of the topology. With an embedded Kafka they start before it serves, and wait for it."""
+        """The processes of the topology. With an embedded Kafka, they start before Kafka is ready
+        and wait for it.
+        """
         settings = stage.settings
         processes = LocalProcesses(
             stage.topology,
@@ -166,7 +174,9 @@ class Demo:
             processes.kill()
 
     def _wait_for_servers(self, servers: DemoServers, stage: _Stage, stack: ExitStack) -> None:
-        """Until the servers serve and have the topics, which leave the user's servers again at the end of the stack."""
+        """Wait until the servers are ready, and create the topics. At the end of the stack, topics
+        are removed from the user's servers.
+        """
         with self._progress("servers") as progress:
             servers.wait(lambda share: progress.show(0.9 * share, "Kafka and ZooKeeper"))
             self._usage.processes += servers.processes
@@ -207,7 +217,7 @@ class Demo:
     def _load(
         self, servers: DemoServers, stage: _Stage, processes: LocalProcesses, pipeline: DemoPipeline
     ) -> tuple[LoadResult, list[Produced]]:
-        """Send the sentences through the topology, until all are done."""
+        """Send the sentences through the topology and wait until all are processed."""
         texts = corpus.messages(self._options.sentences)
         settings = stage.settings
         run = LoadRun(
@@ -280,20 +290,20 @@ class Demo:
         return 0
 
     def _sample(self) -> None:
-        """Look at the usage of the processes, every second."""
+        """Sample the usage of the processes every second."""
         now = time.monotonic()
         if now >= self._next_sample:
             self._next_sample = now + 1.0
             self._usage.sample()
 
     def _note_set_up(self) -> None:
-        """Note the stages of the set-up if this command did it, and the time until here."""
+        """Record the stages of the set-up, if this command did it, and the time since then."""
         home = os.environ.get("KSTORM_HOME")
         self._took = dict(set_up_times(Path(home), self._started_at)) if home else {}
         self._mark("start")
 
     def _mark(self, stage: str) -> None:
-        """Note the seconds since the last stage ended."""
+        """Record the seconds since the last stage ended."""
         self._took[stage] = time.time() - self._started_at - sum(self._took.values())
 
     @contextmanager
@@ -307,7 +317,9 @@ class Demo:
 
 
 def _check_answer(settings: Settings) -> None:
-    """Raise `BrokerError` unless the user's servers answer, before the run makes anything on them."""
+    """Raise `BrokerError` if the user's servers do not respond, before the run creates anything on
+    them.
+    """
     topic_names(settings)
     with zookeeper_client(settings.zookeeper):
         pass
@@ -326,9 +338,9 @@ SINK_PARTITIONS: Final = 4
 
 
 def create_demo_topics(settings: Settings, source: str, sink: str) -> None:
-    """Create the topic that the sentences go to, and the one for the counts.
+    """Create the source topic of the sentences and the sink topic of the counts.
 
-    In the sink topic the broker sets the timestamps, so they are the times when records arrived.
+    In the sink topic the broker sets the timestamps, so they are the arrival times of the records.
     """
     create_topic(settings, source, SOURCE_PARTITIONS)
     create_topic(settings, sink, SINK_PARTITIONS, {"message.timestamp.type": "LogAppendTime"})

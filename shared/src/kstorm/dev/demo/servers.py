@@ -1,4 +1,6 @@
-"""Kafka and ZooKeeper of a demo: the user's own, or embedded ones that start side by side and live as long as the run."""
+"""Kafka and ZooKeeper of a demo: the user's own, or embedded ones that start in parallel and live
+as long as the run.
+"""
 
 import time
 from collections.abc import Callable
@@ -14,9 +16,10 @@ _LOOK_SECS: Final = 0.05
 
 
 class DemoServers:
-    """A context manager: the embedded servers begin to start with the block, and are killed at its end.
+    """A context manager. The embedded servers begin to start when the block is entered, and are
+    killed at its end.
 
-    Their data belongs to the run and is of no use afterwards, so they need not shut down in order.
+    Their data is useless after the run, so they do not need an orderly shutdown.
     """
 
     def __init__(
@@ -25,20 +28,22 @@ class DemoServers:
         self._kafka = None if bootstrap else EmbeddedKafka(workdir, quick_start=True)
         self._keeper = None if zookeeper else EmbeddedZooKeeper(workdir)
         self.bootstrap = bootstrap or (self._kafka.bootstrap if self._kafka else "")
-        """Kafka's bootstrap servers, which may not serve yet."""
+        """Kafka's bootstrap servers, which may not be ready yet."""
         self.zookeeper = zookeeper or (self._keeper.connect if self._keeper else "")
-        """ZooKeeper's connect string; the server may not serve yet."""
+        """ZooKeeper's connect string. The server may not be ready yet."""
         self._embedded = [server for server in (self._kafka, self._keeper) if server]
         self._pool = ThreadPoolExecutor(max_workers=2)
         self._starts: list[Future[Any]] = []
 
     @property
     def processes(self) -> list[ManagedProcess]:
-        """The processes of the embedded servers, once they serve."""
+        """The processes of the embedded servers, once they are ready."""
         return [server.process for server in self._embedded]
 
     def wait(self, on_look: Callable[[float], None]) -> None:
-        """Wait until the servers serve; raise `LocalError` if one does not start. `on_look` gets the share that serves."""
+        """Wait until the servers are ready. Raises `LocalError` if one does not start. `on_look`
+        receives the share that is ready.
+        """
         while not all(start.done() for start in self._starts):
             for start in self._starts:
                 if start.done():
@@ -49,7 +54,7 @@ class DemoServers:
             start.result()
 
     def check(self) -> None:
-        """Raise `LocalError` if an embedded server has ended by itself."""
+        """Raise `LocalError` if an embedded server has ended unexpectedly."""
         for server in self._embedded:
             server.check()
 

@@ -1,4 +1,6 @@
-"""Shows the stage in which sentences flow: a table on a terminal, the line of the stage elsewhere."""
+"""Show the stage in which sentences flow: as a table on a terminal, otherwise as the line of the
+stage.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -24,7 +26,7 @@ class SentencesView:
         self._table = LiveView(console, goal) if console.is_terminal else None
 
     def show(self, snapshot: ProgressSnapshot, notes: Sequence[str]) -> None:
-        """Show the present state; `notes` are short texts about it."""
+        """Show the current state. `notes` are short texts about it."""
         _log.info("%s", " · ".join([plain_line(snapshot, self._goal), *notes]))
         if self._table is not None:
             self._table.show(snapshot, notes)

@@ -8,7 +8,7 @@ from kstorm.operations.formatting import counted
 from kstorm.runtime.zookeeper.topologies import SpoutReport, Topologies
 
 Wait = Callable[[Callable[[], str], float], str]
-"""Polls a function until it returns "" or the time is over. Returns the last result."""
+"""Polls a function until it returns "" or the time limit has passed. Returns the last result."""
 LOOK_SECS: Final = 0.2
 """Interval between two polls."""
 _OBEY_SECS: Final = 15.0
@@ -19,14 +19,14 @@ _SLACK_SECS: Final = 5.0
 
 
 def activate(topologies: Topologies, name: str, wait: Wait) -> str:
-    """Activate the spouts of a topology and return a summary. Raises like `obey`."""
+    """Activate the spouts of a topology and return a summary. Raises the errors of `await_state`."""
     changed = topologies.activate(name)
     spouts = await_state(topologies, name, True, wait)
     return f"{name} {'is active again' if changed else 'was already active'}: {describe_processes(spouts)}"
 
 
 def deactivate(topologies: Topologies, name: str, who: str, wait: Wait) -> str:
-    """Deactivate the spouts of a topology and return a summary. Raises like `obey`."""
+    """Deactivate the spouts of a topology and return a summary. Raises the errors of `await_state`."""
     changed = topologies.deactivate(name, who)
     spouts = await_state(topologies, name, False, wait)
     said = "is deactivated" if changed else "was already deactivated"
@@ -36,9 +36,9 @@ def deactivate(topologies: Topologies, name: str, who: str, wait: Wait) -> str:
 def drain(topologies: Topologies, name: str, timeout: float | None, who: str, wait: Wait) -> str:
     """Deactivate a topology, wait until nothing is in flight, and return a summary.
 
-    `timeout` is in seconds, by default as long as a tree can be in flight. When it expires,
-    `OverdueError` is raised and the topology stays deactivated. Raises `ControlError` if an
-    operator has activated the topology meanwhile.
+    `timeout` is in seconds, by default as long as a tree can be in flight. After that time this
+    raises `OverdueError`, and the topology stays deactivated. Raises `ControlError` if an operator
+    activates the topology in the meantime.
     """
     topologies.deactivate(name, who)
     spouts = await_state(topologies, name, False, wait)
@@ -84,8 +84,8 @@ def await_state(
 def forget(topologies: Topologies, name: str, wait: Wait) -> None:
     """Wait until the topology's spouts have ended, then remove the topology from ZooKeeper.
 
-    Removing it earlier would also remove its deactivation, and a spout would emit again. Raises
-    `OverdueError` naming the spouts that have not ended within 120 s.
+    If the topology were removed earlier, it would count as active, and a spout would emit again.
+    Raises `OverdueError` naming the spouts that have not ended within 120 s.
     """
 
     def look() -> str:
@@ -101,7 +101,7 @@ def forget(topologies: Topologies, name: str, wait: Wait) -> None:
 
 
 def describe_in_flight(spouts: Sequence[SpoutReport]) -> str:
-    """Return the number of trees in flight and their spouts as text, or empty if there are none."""
+    """Return the number of trees in flight and their spouts as text, or "" if there are none."""
     busy = [spout for spout in spouts if spout.pending]
     if not busy:
         return ""
@@ -109,7 +109,7 @@ def describe_in_flight(spouts: Sequence[SpoutReport]) -> str:
 
 
 def describe_retries(spouts: Sequence[SpoutReport]) -> str:
-    """Return the number of messages to retry as text, or empty if there are none."""
+    """Return the number of messages to retry as text, or "" if there are none."""
     messages = sum(spout.waiting for spout in spouts)
     return (
         f"; {counted(messages, 'failed message')} will be emitted again once it is active"

@@ -1,6 +1,6 @@
-"""Facts about a deployment that the code fixes.
+"""Facts about a deployment that follow from the topology's code.
 
-The chart's values repeat them and `kstorm prepare` compares both.
+The chart's values repeat them, and `kstorm prepare` compares the values with the code.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,9 @@ class ComponentShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["spout", "bolt"]
     tasks: int
     stateful: bool = False
-    """True if it has a `KeyValueState`, and so needs a disk and a stable pod name."""
+    """True if the component has a `KeyValueState`, and therefore needs a disk and a stable pod
+    name.
+    """
 
 
 class DeploymentShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

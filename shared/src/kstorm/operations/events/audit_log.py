@@ -1,6 +1,7 @@
-"""Record operators' actions as events of the topology, best effort: a failure does not stop them.
+"""Record operators' actions as events of the topology. If an event cannot be recorded, the action
+continues.
 
-Topologies last started with kstorm 0.1 have no topic for events, so nothing is recorded.
+Topologies last started with kstorm 0.1 have no topic for events, so their actions are not recorded.
 """
 
 import logging
@@ -40,7 +41,7 @@ def recorded(
     who: str = "",
     settings: Settings | None = None,
 ) -> Iterator[RecordedAction]:
-    """Record an action and its outcome, which is that of the `RecordedAction` or the error.
+    """Record an action and its outcome: the outcome of the `RecordedAction`, or the error.
 
     Without `settings` the environment's Kafka is used. If it names none, nothing is recorded.
     """
@@ -55,9 +56,9 @@ def recorded(
 
 @contextmanager
 def record_outcome(what: str, record: Callable[[str, str], None]) -> Iterator[RecordedAction]:
-    """Call `record` with an action's description and outcome.
+    """Run an action, and then call `record` with its description and outcome.
 
-    The outcome is the `RecordedAction`'s or the error.
+    The outcome is that of the `RecordedAction`, or the error.
     """
     action = RecordedAction(what)
     try:
@@ -80,7 +81,7 @@ def record_event(
 ) -> None:
     """Record an action. `who` defaults to the operator of this command.
 
-    If that fails, the reason is logged.
+    If the event cannot be written, this logs the reason.
     """
     if settings is None:
         if BOOTSTRAP not in os.environ:

@@ -1,6 +1,6 @@
 """Record actions on Kubernetes through a pod, for terminals that cannot reach Kafka.
 
-If the environment names a Kafka, the event is written from here. A failure is logged and does not
+If the environment names a Kafka, this process writes the event. A failure is logged and does not
 stop the action.
 """
 
@@ -28,7 +28,7 @@ _log: Final = logging.getLogger(__name__)
 def recorded_by_pod(
     cluster: Cluster, topology: str, verb: str, what: str, who: str = ""
 ) -> Iterator[RecordedAction]:
-    """Record an action and its outcome like `noted`. `who` defaults to this command's operator."""
+    """Record an action and its outcome like `recorded`. `who` defaults to this command's operator."""
     with record_outcome(
         what, lambda what, outcome: _record_by_pod(cluster, topology, verb, what, outcome, who)
     ) as action:

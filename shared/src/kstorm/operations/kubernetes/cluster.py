@@ -1,6 +1,7 @@
-"""Kubernetes operations of the commands, with the official client and the user's kubeconfig.
+"""Requests to Kubernetes, with the official client and the user's kubeconfig.
 
-If Kubernetes denies a request or cannot be reached, a one-line `ControlError` is raised.
+If Kubernetes denies a request or cannot be reached, methods raise a `ControlError` with a one-line
+message.
 """
 
 import json
@@ -106,7 +107,7 @@ class Cluster:
         )
 
     def status(self, pod: Pod) -> dict[str, Any] | None:
-        """Return the pod's `/status`. See `page`."""
+        """Return the pod's `/status`, or None as `page` does."""
         return self.page(pod, "status")
 
     def page(self, pod: Pod, name: str) -> dict[str, Any] | None:
@@ -132,7 +133,7 @@ class Cluster:
     def question(
         self, pod: Pod, name: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> tuple[int, dict[str, Any]] | None:
-        """Like `page`, with a query and headers, and also return the pod's HTTP status."""
+        """Like `page`, but send a query and headers, and also return the pod's HTTP status."""
         from kubernetes.client import ApiException
 
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}:{WEB_PORT}/proxy/{name}"
@@ -193,7 +194,7 @@ class Cluster:
         options: dict[str, Any] = {
             name: value for name, value in given.items() if value is not None
         }
-        # A follower must not time out while the service logs nothing.
+        # Following must not time out while the service logs nothing.
         if not follow:
             options["_request_timeout"] = _PATIENCE
         with self._errors():
@@ -222,9 +223,9 @@ class Cluster:
     ) -> int:
         """Run a command in the service's container and return its exit code.
 
-        `given` is its input. Its output is printed, or written to `out` and `errors`. Meanwhile no
-        other thread may use this object, because the client cannot execute and send requests at the
-        same time.
+        `given` is its input. Its output is printed, or written to `out` and `errors`. Until it
+        returns, no other thread may use this object, because the client cannot execute a command
+        and send requests at the same time.
         """
         with self._errors():
             return execute(self._core, pod, command, given, out, errors)
@@ -308,7 +309,7 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
             config.load_kube_config(file, context, client_configuration=settings)
             context, of_context = _context_of(config, file, context)
             namespace = namespace or of_context
-    # A kubeconfig can be wrong in any way, and may run any login program.
+    # A kubeconfig can have any kind of mistake, and may run any login program.
     except Exception as error:  # noqa: BLE001
         raise ControlError(
             f"no cluster: the kubeconfig {file or 'of this pod'} cannot be used "

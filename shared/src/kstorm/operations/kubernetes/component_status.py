@@ -34,7 +34,7 @@ class ComponentStatus(msgspec.Struct, frozen=True):
     tasks: int | None
     """None while no pod responds."""
     tasks_assigned: int
-    """Tasks that are running in the pods that respond."""
+    """Tasks that run in the responding pods."""
     emitted: int
     executed: int
     acked: int
@@ -42,30 +42,32 @@ class ComponentStatus(msgspec.Struct, frozen=True):
     pending: int
     """Trees in flight of a spout, tuples in progress of a bolt, open trees of an acker."""
     latency_p50: float | None
-    """Seconds, within 30 %. None if there was none.
+    """Median latency in seconds, accurate to 30 %. None if nothing was measured.
 
-    For a spout from emit to ack, for a bolt from a frame's emit to its execution.
+    For a spout, the time from emit to ack. For a bolt, the time from a frame's emit to its
+    execution.
     """
     latency_p99: float | None
     errors: int
     last_error: str
-    """Type and task of the last error of all current pods. Empty if there was none."""
+    """Type and task of the latest error in the current pods. Empty if no pod has reported an error.
+    """
     last_error_age: float | None
     """Seconds since the last error."""
     remarks: Mapping[str, str]
     """Remarks by pod that do not count as failures.
 
-    Examples: the topology is deactivated, the control node is ignored, the input waits for an open
-    transaction, a spout cannot read its topic.
+    Examples are a deactivated topology, an ignored control node, an input that waits for an open
+    transaction, and a spout that cannot read its topic.
     """
     not_ready: Mapping[str, str]
-    """Reason by pod why it is not ready."""
+    """The reason why a pod is not ready, by pod."""
 
 
 def component_statuses(
     cluster: Cluster, workloads: Sequence[Workload]
 ) -> Sequence[ComponentStatus]:
-    """Request the status of every pod, some in parallel."""
+    """Request the status of every pod, several at a time."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         pods = [cluster.pods(workload) for workload in workloads]
         pages = [list(zip(of_it, pool.map(cluster.status, of_it), strict=True)) for of_it in pods]
@@ -117,7 +119,9 @@ def _status(workload: Workload, pages: StatusPages) -> ComponentStatus:
 
 
 def _last_error(answers: Iterable[Mapping[str, Any]]) -> tuple[str, float | None]:
-    """Return the newest error and its age in seconds. Older services do not report the age."""
+    """Return the newest error and its age in seconds. Older services do not report the age, so it
+    may be None.
+    """
     errors = [
         (last_error(status), status.get("last_error_age"))
         for status in answers

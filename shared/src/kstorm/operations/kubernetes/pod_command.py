@@ -1,7 +1,7 @@
 """Run a `kstorm` command in a pod of the topology.
 
-In many clusters only a pod can reach ZooKeeper and Kafka. Addresses, credentials and code stay in
-the pod. Only the command is sent, and only its output comes back.
+In many clusters only a pod can reach ZooKeeper and Kafka. The addresses, the credentials and the
+code stay in the pod. Only the command is sent to it, and only the output is returned.
 """
 
 import logging
@@ -22,11 +22,11 @@ _log: Final = logging.getLogger(__name__)
 
 
 class CommandInterruptedError(ControlError):
-    """The user interrupted a command, which continues in its pod."""
+    """The user interrupted a command, but it continues in its pod."""
 
 
 class PodCommand:
-    """A ready pod of a topology with the `kstorm` command, such as those of spouts and ackers.
+    """A ready pod of a topology that can run `kstorm`. The images of spouts and ackers contain it.
 
     The constructor raises `ControlError` with a remedy if no pod is ready.
     """
@@ -50,8 +50,8 @@ class PodCommand:
         """Run `kstorm WORDS` in the pod and return its exit code.
 
         `given` is the command's standard input, which never ends. `out` and `errors` receive its
-        output instead of this process's streams. Unless `quiet`, it logs which pod it is. `who` is
-        the operator to record, by default this command's.
+        output instead of this process's streams. Unless `quiet`, the name of the pod is logged.
+        `who` is the operator to record, by default that of this command.
 
         Raises `ControlError` if the command could not run or its exit code is unknown, and
         `CommandInterruptedError` on Ctrl-C.

@@ -1,8 +1,8 @@
-"""Run a command in a pod by Kubernetes' exec, print its output here and return its exit code.
+"""Run a command in a pod through Kubernetes' exec, print its output here and return its exit code.
 
-No terminal is allocated. So stdout and stderr stay separate, and the output is the same as
-in a pipe. The command's standard input never ends, because the protocol cannot signal its end. So
-the command must know the length of its input.
+No terminal is allocated. So stdout and stderr stay separate, and the output is the same as in a
+pipe. The command's standard input never ends, because the protocol cannot signal the end. So the
+command must know the length of its input.
 """
 
 import codecs
@@ -20,7 +20,7 @@ _STDERR: Final = 2
 _STATUS: Final = 3
 _CHUNK: Final = 16_384
 _LOOK_SECS: Final = 1.0
-"""While one stream is read, data of the other is printed after at most this time."""
+"""Longest delay before data of one stream is printed while the other is being read."""
 
 
 def execute(
@@ -33,8 +33,9 @@ def execute(
 ) -> int:
     """Run the command and return its exit code.
 
-    `core` is the client's `CoreV1Api`. Nothing else may use it until the command runs. `given` is
-    the command's input. `out` and `errors` receive its output, by default this process's streams.
+    `core` is the client's `CoreV1Api`. Nothing else may use it until the command has started.
+    `given` is the command's input. `out` and `errors` receive its output, by default this process's
+    streams.
 
     Raises the client's `ApiException` if Kubernetes refuses, and `OSError` if it cannot be reached.
     Raises `ControlError` if the command could not be started, or if its exit code is unknown.
@@ -73,7 +74,7 @@ def _open(core: Any, pod: Pod, command: Sequence[str], *, stdin: bool) -> Any:
             binary=True,
             _preload_content=False,
         )
-    # For any failure the client raises an `ApiException` without status and body.
+    # For every failure, the client raises an `ApiException` without status and body.
     except ApiException as error:
         cause = error.__context__
         if (status := getattr(cause, "status_code", None)) is None:

@@ -1,4 +1,4 @@
-"""Check changes of the number of pods."""
+"""Check whether numbers of pods may be changed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,7 +15,7 @@ from kstorm.operations.kubernetes.workloads import Workload
 def changes(cluster: Cluster, name: str, wanted: Mapping[str, int]) -> Mapping[Workload, int]:
     """Return the named components' workloads and their new numbers of pods.
 
-    Raises `ControlError` if a component must not be scaled or none is named.
+    Raises `ControlError` if a component must not be scaled, or if no component is named.
     """
     chosen = chosen_workloads(find_topology(cluster, name), name, wanted)
     check_scalable(cluster, chosen)
@@ -46,8 +46,8 @@ def check_scalable(cluster: Cluster, chosen: Iterable[Workload]) -> None:
 def _check_not_autoscaled(cluster: Cluster, workload: Workload) -> None:
     """Raise `ControlError` if an autoscaler would undo the change.
 
-    A HorizontalPodAutoscaler ignores a workload at 0, for example after `kill`. Then scaling it is
-    allowed.
+    A HorizontalPodAutoscaler ignores a workload at 0, for example after `kill`. In that case
+    scaling is allowed.
     """
     scaler = cluster.autoscaler(workload)
     if scaler is not None and (workload.replicas or scaler.scaled_object):
@@ -58,7 +58,7 @@ def _check_not_autoscaled(cluster: Cluster, workload: Workload) -> None:
 
 
 def warning_of(cluster: Cluster, workload: Workload, pods: int) -> str:
-    """Return what a change of the number of pods leads to, or empty if that is fine."""
+    """Return a warning about a new number of pods, or "" if there is none."""
     if pods == 0:
         return f"{workload.component!r} will have no pod: its tuples will wait, or time out"
     tasks = num_tasks(cluster, workload)

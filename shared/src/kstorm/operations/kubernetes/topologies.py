@@ -28,7 +28,7 @@ def find_topology(cluster: Cluster, name: str) -> Sequence[Workload]:
 def find_component(workloads: Sequence[Workload], name: str) -> Workload:
     """Return a component's workload by its label or by its id in the topology.
 
-    Raises `ControlError` naming the existing ones if none matches.
+    If none matches, raises a `ControlError` that lists the existing components.
     """
     for workload in workloads:
         if name in (workload.component, workload.id):
@@ -73,7 +73,7 @@ def _not_there(cluster: Cluster, name: str, others: Sequence[Workload]) -> str:
 
 
 def _elsewhere(cluster: Cluster, name: str) -> Sequence[str]:
-    """Return other namespaces that have the topology, as far as the user may list them."""
+    """Return other namespaces that have the topology, if the user may list them."""
     try:
         everywhere = cluster.workloads(everywhere=True)
     except ControlError:

@@ -52,7 +52,8 @@ class Workload(msgspec.Struct, frozen=True):
     def id(self) -> str:
         """Id of the component in the topology.
 
-        The ackers' id begins with an underscore, which a label must not do, so their label differs.
+        The ID of the ackers begins with an underscore. A label must not begin with one, so their
+        label differs.
         """
         return ACKER_COMPONENT if self.kind == "acker" else self.component
 
@@ -71,7 +72,7 @@ class Pod(msgspec.Struct, frozen=True):
     trouble: str
     """Reason why the container does not run. Empty if it runs or the reason is unknown."""
     since: float | None = None
-    """Unix time since when the pod is not ready. None if it is ready or the time is unknown."""
+    """Unix time at which the pod became unready. None if it is ready or the time is unknown."""
 
     @property
     def silence(self) -> str:

@@ -1,9 +1,9 @@
 """Copy messages of dead letters to a topic: `kstorm dlq replay --mode produce`.
 
 This is for messages that no spout can replay. A copy is a new message with new coordinates. Every
-reader of the topic receives it, and kstorm does not report the outcome of its tree. So nothing is
-copied if a replay request is possible. A letter is discarded only after Kafka has stored the copy,
-so copies are at least once.
+reader of the topic receives it, and kstorm does not report the outcome of its tree. So a message is
+not copied if its spout can replay it. A letter is discarded only after Kafka has stored the copy,
+so each message is copied at least once.
 """
 
 import time
@@ -39,7 +39,7 @@ REPLAY_OF: Final = "kstorm-replay-of"
 If the message did not come from a topic, the position is that of its letter.
 """
 REPLAYS: Final = "kstorm-replays"
-"""Header with the number of the replay, counted from 1."""
+"""Header with the number of the replay, starting at 1."""
 _AT_ONCE: Final = 500
 
 
@@ -51,7 +51,7 @@ class ReplayMode(StrEnum):
 
 
 class CopySelection(NamedTuple):
-    """Letters to copy, reasons for leaving others out with their counts, and partition counts."""
+    """Letters to copy, the reasons for omitting others with their counts, and partition counts."""
 
     letters: Sequence[NumberedLetter]
     others: Mapping[str, int]
@@ -106,7 +106,7 @@ def copy_recorded(
 ) -> None:
     """Copy the letters and record the number as an event, even if interrupted.
 
-    `report` receives the number of copies, before an error is raised. Raises `BrokerError`.
+    `report` receives the number of copies, even if an error follows. Raises `BrokerError`.
     """
     done, why = 0, "interrupted"
     try:
@@ -248,7 +248,7 @@ def _why_ordered(
     partitions: Mapping[str, int],
     under_way: set[bytes],
 ) -> str:
-    """Return why a replay request is preferable, or empty if it is not possible."""
+    """Return why a replay request is preferable, or "" if it is not possible."""
     letter = one.letter
     gone = letter.topic in partitions and letter.partition >= partitions[letter.topic]
     if (

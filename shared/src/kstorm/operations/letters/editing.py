@@ -69,7 +69,7 @@ def tuples_of(spout: KafkaSpout, one: NumberedLetter, value: bytes) -> Sequence[
         raise ControlError(
             f"the scheme cannot check the new value yet ({error}); no replay was requested"
         ) from None
-    # Any exception of a user's scheme means that it cannot read the value.
+    # Any exception from a user's scheme means that the scheme cannot read the value.
     except Exception as error:  # noqa: BLE001
         told = f"{type(error).__name__}: {error}"
         raise ControlError(

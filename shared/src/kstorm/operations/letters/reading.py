@@ -47,7 +47,9 @@ def read_letters(settings: Settings, topology: str, first: int = 0) -> CurrentLe
 def read_whole(
     settings: Settings, topology: str, letters: Sequence[NumberedLetter]
 ) -> Iterator[NumberedLetter]:
-    """Yield complete letters one by one, as together they may be large. Raises `BrokerError`."""
+    """Yield complete letters one by one, because all of them together may be large. Raises
+    `BrokerError`.
+    """
     wanted = {one.number for one in letters}
     for message in (
         read_topic(settings, NamesOf(topology).dead_letters_topic, min(wanted, default=0))
@@ -62,7 +64,7 @@ def read_whole(
 
 
 def read_one(settings: Settings, topology: str, number: int) -> NumberedLetter:
-    """Return a complete letter. Raises `AbsentError` if it does not exist anymore."""
+    """Return a complete letter. Raises `AbsentError` if it does not exist."""
     found = [
         one for one in read_letters(settings, topology, number).letters if one.number == number
     ]

@@ -30,7 +30,7 @@ EMITS_ONCE: Final = (
     "its topic, where the spout reads it as a new message"
 )
 MOST_REPLAYS: Final = 3
-"""Messages that failed again this often need a fix rather than another attempt."""
+"""A message that has failed this many replays needs a fix rather than another attempt."""
 
 
 def replayable(
@@ -43,7 +43,8 @@ def replayable(
 ) -> tuple[list[NumberedLetter], Mapping[str, int]]:
     """Return the letters that can be replayed, and counts of the reasons for the others.
 
-    With `exactly_once`, no spout of the topology emits a message again. Raises `BrokerError`.
+    With `exactly_once`, spouts never emit a message again, so no letter can be replayed. Raises
+    `BrokerError`.
     """
     under_way = open_requests(settings, topology) if letters else set()
     found, others = [], Counter[str]()
@@ -71,9 +72,9 @@ def request_replays(
 ) -> str:
     """Request replays of letters and return their number as text.
 
-    `rate` limits the replays per second. `by_stages` starts with a few letters of each spout.
-    Raises `ControlError` if no spout of the topology handles requests. Raises `BrokerError` if
-    Kafka has not stored all of them.
+    `rate` limits the replays per second. With `by_stages`, the first requests are for a few letters
+    of each spout. Raises `ControlError` if no spout of the topology handles requests. Raises
+    `BrokerError` if Kafka has not stored all requests.
     """
     topic = NamesOf(topology).orders_topic
     if topic not in Admin(settings).partition_counts():
@@ -159,7 +160,7 @@ def why_not_editable(
 ) -> str:
     """Return why the message cannot be replayed with another value. Empty if it can.
 
-    `by_kafka` is True if a KafkaSpout of the topology gave it up.
+    `by_kafka` is True if a KafkaSpout of the topology gave up the message.
     """
     if exactly_once and one.letter.topic.startswith(f"{topology}."):
         return OF_A_TUPLE

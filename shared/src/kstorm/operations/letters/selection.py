@@ -1,4 +1,4 @@
-"""Current dead letters, selections and groups of similar ones.
+"""Find the current dead letters, select from them, and group similar ones.
 
 Letters are similar if they have the same *fingerprint*. It consists of kind, component, error
 location, error type and error message. Numbers, ids and quoted text in the message are masked.
@@ -26,7 +26,7 @@ class LetterRecord(Struct, frozen=True):
     """Offset, which is also the letter's number."""
     key: bytes | None
     value: bytes | None
-    """None means that the letters with this key are discarded."""
+    """None in a tombstone, which discards the letters with this key."""
     at: int = 0
     """Kafka's timestamp, in ms since 1970."""
 
@@ -41,7 +41,7 @@ class NumberedLetter(Struct, frozen=True):
 
 
 class CurrentLetters(Struct):
-    """Current letters: the last one of each key, unless it is discarded."""
+    """The current letters: the last one of each key, unless it was discarded."""
 
     letters: list[NumberedLetter]
     strange: int = 0
@@ -56,7 +56,7 @@ class LetterSelection(Struct, frozen=True, kw_only=True):
     """Prefix of a fingerprint."""
     kind: str = ""
     component: str = ""
-    """Component where the error occurred or that gave the message up."""
+    """Component where the error occurred, or that gave up the message."""
     since: int = 0
     """Milliseconds since 1970."""
     match: str = ""
@@ -134,12 +134,12 @@ def kind_of(letter: DeadLetter) -> str:
 
 
 def component_of(letter: DeadLetter) -> str:
-    """Return the component where the error occurred, or the one that gave the message up."""
+    """Return the component where the error occurred, or the one that gave up the message."""
     return letter.error.component if letter.error and letter.error.component else letter.component
 
 
 def message_of(letter: DeadLetter) -> str:
-    """Return the error message, or the reason if there is none."""
+    """Return the error message, or the letter's reason if it has no error."""
     return (letter.error and letter.error.message) or letter.reason
 
 

@@ -17,7 +17,7 @@ from kstorm.topology import Topology
 _MOST_BYTES: Final = 2_048_000_000
 _WITHIN_SECS: Final = 60.0
 _LONGEST: Final = 2.0
-"""An attempt that has timed out began at most this multiple of the message timeout ago."""
+"""When an attempt times out, it began at most this multiple of the message timeout ago."""
 
 
 def check_timed_out(letter: DeadLetter) -> None:
@@ -34,7 +34,7 @@ def timeout_reason(
 ) -> Sequence[str]:
     """Describe what the last attempt at the message waited for, one line per tuple.
 
-    `tell` receives the progress of the reading. Raises `ControlError` if that cannot be found.
+    `tell` receives the progress. Raises `ControlError` if the attempt's tree cannot be found.
     """
     check_timed_out(letter)
     message, timeout = (

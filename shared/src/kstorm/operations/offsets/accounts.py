@@ -1,7 +1,7 @@
 """Account for the offsets of each source partition from a topology's finished ranges.
 
-Only the union of the ranges counts: work that is redone after a crash is in two ranges. See
-docs/audit.md.
+Only the union of the ranges matters, because work that is repeated after a crash is in two ranges.
+docs/audit.md explains the rules.
 """
 
 from collections import Counter
@@ -29,7 +29,9 @@ class PartitionAccount(Struct, frozen=True, kw_only=True):
     gaps: list[Run]
     """Runs of offsets that no range covers, as `(first, end)` with `end` exclusive."""
     counts: Mapping[str, int]
-    """Number of offsets by outcome, summed over the ranges. `twice` of them are counted twice."""
+    """Number of offsets by outcome, summed over the ranges. Offsets in two ranges count twice: see
+    `twice`.
+    """
     twice: int
     skipped: list[Skipped]
     """The last 100, in the order written."""
@@ -38,7 +40,7 @@ class PartitionAccount(Struct, frozen=True, kw_only=True):
 
     @property
     def until(self) -> int:
-        """Every offset from `start` up to this one, exclusive, is accounted for."""
+        """End, exclusive, of the run of accounted offsets that begins at `start`."""
         return self.gaps[0][0] if self.gaps else self.end
 
 
@@ -57,10 +59,10 @@ class _Partition:
         self._at = 0
 
     def add(self, found: FinishedRange) -> None:
-        """Add a range. A rewritten range replaces its predecessor.
+        """Add a range. A range that is written again replaces the earlier record.
 
-        A range that ends before it starts moves the offset back: it removes what will be read
-        again.
+        A range that ends before it starts moves the offset back, so it removes the offsets that
+        will be read again.
         """
         self._at = max(self._at, found.at)
         self._skipped = [*self._skipped, *found.skipped][-_MOST_SKIPS:]

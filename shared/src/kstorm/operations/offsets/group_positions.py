@@ -1,8 +1,8 @@
 """Read and move the position of an exactly-once spout: its group's offsets of the source topic.
 
-ZooKeeper decides. An offset set there is newer than any position, and the spout moves its position
-there before it emits anything (`kstorm.kafka.positioned_offsets`). Moving the position here as well only
-helps tools that show the group.
+ZooKeeper takes precedence. An offset that an operator sets there is newer than any position, and
+the spout moves its position there before it emits anything (`kstorm.kafka.positioned_offsets`).
+This module moves the position too, only for the benefit of tools that show the group.
 """
 
 from collections.abc import Mapping, Sequence

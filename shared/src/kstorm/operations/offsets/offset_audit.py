@@ -1,4 +1,5 @@
-"""Record in `<topology>.__finished` that an operator moves an offset, and what is skipped.
+"""Record in `<topology>.__finished` that an operator moves an offset, and which offsets are
+skipped.
 
 The record is written before the offset is moved, so that no audit finds an unexplained gap.
 """
@@ -27,7 +28,7 @@ def note_moves(
     positions: Mapping[Partition, int],
     command: str,
 ) -> str:
-    """Record what the changes skip. Return why that was not possible, or empty.
+    """Record the offsets that the changes skip. Return why that was not possible, or "".
 
     `positions` are the current positions. Raises `BrokerError` if Kafka rejects a record.
     """

@@ -1,4 +1,6 @@
-"""Offsets of a spout's source topic in Kafka, read like the spout does, so that both agree."""
+"""Offsets of a spout's source topic in Kafka, read in the same way as by the spout, so that both
+agree.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +30,7 @@ class PartitionLog:
 
 
 class SourceLog:
-    """Logs of a topic. Each method raises `BrokerError` if Kafka does not respond."""
+    """The logs of a topic's partitions. Each method raises `BrokerError` if Kafka does not respond."""
 
     def __init__(self, source: SourceReader, topic: str) -> None:
         self._source, self._topic = source, topic
@@ -38,7 +40,7 @@ class SourceLog:
         self._source.refresh(self._topic)
         leaders = self._answer(lambda: self._source.partitions(self._topic))
         if not leaders:
-            self._raise_faults()  # a named topic may not exist
+            self._raise_faults()  # a topic given by name may not exist
         starts = self.offsets_at(list(leaders), EARLIEST_TIME)
         ends = self.offsets_at(list(leaders), LATEST_TIME)
         return {
@@ -65,7 +67,7 @@ class SourceLog:
         return self._answer(ask)
 
     def show_as_group(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit offsets to the consumer group for display, like the spout does."""
+        """Commit offsets to the consumer group for display, as the spout does."""
         for partition, offset in offsets.items():
             self._source.commit(partition, offset)
 

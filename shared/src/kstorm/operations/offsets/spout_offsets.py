@@ -1,6 +1,7 @@
-"""Find a spout's offsets, ZooKeeper and Kafka from options and the environment.
+"""The place of a spout's offsets, and its ZooKeeper and Kafka, from options and the environment.
 
-The environment variables are those of the services. A spout's pod has them, and needs no option.
+The environment variables are those of the services. They are set in a spout's pod, so that no
+option is needed there.
 """
 
 from dataclasses import dataclass
@@ -12,16 +13,16 @@ from kstorm.runtime.base.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class SpoutOffsets:
-    """Topic that a spout reads, and the place of its offsets."""
+    """The topic that a spout reads, and the place of its offsets."""
 
     config: SpoutConfig
     settings: Settings
     topology: TopologyRef
-    """Owner to store with an offset if none is stored yet."""
+    """Owner to store with an offset if no owner is stored yet."""
     group: str | None = None
-    """Consumer group with the position of an exactly-once spout.
+    """Consumer group that stores the position of an exactly-once spout.
 
-    "" for other spouts, None if unknown.
+    It is "" for other spouts, and None if unknown.
     """
 
     @property

@@ -1,7 +1,8 @@
 """Query the state of a running topology's bolts: `kstorm.client.StateClient`.
 
-Every answer is committed data and names its checkpoint. Tasks move between processes. If a task is
-unassigned or its process does not respond, the query is repeated for `patience` seconds.
+Every answer contains only committed data, and names its checkpoint. Tasks move between processes:
+if a task is unassigned or its process does not respond, the client repeats the query for `patience`
+seconds.
 """
 
 import os
@@ -24,7 +25,8 @@ from kstorm.runtime.base.settings import with_or_without_topology
 from kstorm.topology import Topology
 
 _PAUSE_SECS: Final = 0.2
-# A process that lost its tasks may still respond, so processes are looked up again after this.
+# A process that lost its tasks may still respond, so the client looks up the processes again after
+# this time.
 _FRESH_SECS: Final = 5.0
 _PAGE: Final = 1000
 _UNKNOWN: Final = 401
@@ -57,8 +59,8 @@ class StateClient:
         """Connect to a topology.
 
         `runs` is the folder of one run on this machine, or of several. `namespace` and `context`
-        select a topology on Kubernetes. Without these options, a topology of this name on this
-        machine takes precedence. `token` defaults to `KSTORM_STATE_TOKEN`, or to the file named by
+        select a topology on Kubernetes. Without these options, the client prefers a topology of
+        this name on this machine. `token` defaults to `KSTORM_STATE_TOKEN`, or to the file named by
         `KSTORM_STATE_TOKEN_FILE`. `patience` is the number of seconds to wait for an unassigned
         task.
 
@@ -94,12 +96,13 @@ class StateClient:
     ) -> Sequence[StateEntry]:
         """Return the tasks' entries for a key, normally one.
 
-        `by` has the values of the bolt's input grouping. Then only the task that receives such
-        tuples is queried. Otherwise the values are assumed to be the key itself, or the values in
-        it if it is a JSON list. If that task has no such key, the others are queried.
+        `by` contains the values of the bolt's grouping fields, so that the client only queries the
+        task that receives such tuples. Without `by`, the client assumes that these values are the
+        key itself, or the items of the key if it is a JSON list. If that task does not have the
+        key, the client queries the others.
 
         Raises `TopologyError` if the component does not exist. Raises `ControlError` if it has no
-        state or access is denied. Raises `OverdueError` if a task was not found in time.
+        state or access is denied. Raises `OverdueError` if no process had a task in time.
         """
         return [each for each in self.look(component, key, by=by) if each.there]
 
@@ -125,8 +128,8 @@ class StateClient:
     ) -> Iterator[StateEntry]:
         """Yield the entries whose keys begin with `prefix`, at most `limit`.
 
-        They are ordered by task and then by key. They are read in pages of at most 1000 keys. Each
-        page is from one checkpoint. Later changes may appear in later pages.
+        The entries are ordered by task and then by key. The client reads them in pages of at most
+        1000 keys, each from one checkpoint. Later changes may appear in later pages.
         """
         _check_text("prefix", prefix)
         left = limit
@@ -161,7 +164,8 @@ class StateClient:
     ) -> Iterator[Sequence[StateEntry]]:
         """Yield the result of `find`, now and whenever it has changed.
 
-        The state is queried every `every` seconds. Changes in between are not seen.
+        The state is queried every `every` seconds. The client misses changes in between that are
+        undone.
         """
         before: object = None
         while True:
@@ -175,7 +179,7 @@ class StateClient:
     def follow_all(
         self, component: str, prefix: str = "", *, limit: int | None = None, every: float = 0.5
     ) -> Iterator[Sequence[StateEntry]]:
-        """Yield the result of `scan`, then the changed entries whenever there are any.
+        """Yield the result of `scan`, then the changed entries after each change.
 
         A removed key is an entry without a value (`there` is False). Each query reads every
         matching entry, so use `prefix` or `limit` for large states.
@@ -191,7 +195,7 @@ class StateClient:
                 for place, each in now.items()
                 if place not in known or _other(each, known[place])
             ]
-            # Otherwise a missing key may only be beyond the limit.
+            # With a full page, a missing key may only be beyond the limit.
             if limit is None or len(now) < limit:
                 gone = [each for place, each in known.items() if place not in now]
                 changed += [
@@ -215,7 +219,7 @@ class StateClient:
     def _ask(self, component: str, task: int, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the answer of the newest checkpoint.
 
-        A process that lost its connection to Kafka may still answer for a task that has moved.
+        A process that lost its connection to Kafka may still respond for a task that has moved.
         """
         if len(asked := urlencode(query)) > _MOST_CHARACTERS:
             raise ControlError(

@@ -22,7 +22,7 @@ class StatusProcess(Protocol):
     def ask(
         self, page: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> PageAnswer | None:
-        """Return the response. None if there was no response.
+        """Send a request and return the response, or None if there was none.
 
         Raises `ControlError` if access is denied.
         """
@@ -33,7 +33,7 @@ class StatusTarget(Protocol):
     """A topology. Its methods raise `ControlError` if it does not exist."""
 
     def outline(self) -> Outline:
-        """Return the topology's wiring. Raises `ControlError` if no process responds with it."""
+        """Return the outline of the topology. Raises `ControlError` if no process returns one."""
         ...
 
     def processes(self, component: str) -> Sequence[StatusProcess]:
@@ -46,9 +46,9 @@ def open_target(
 ) -> StatusTarget:
     """Find a topology by name.
 
-    It is looked up in `place`, the folder of a run, or among the runs on this machine. Otherwise it
-    is on Kubernetes. Raises `ConfigError` if both places are given, `ControlError` if neither
-    exists.
+    Looks in `place`, the folder of a run, or among the runs on this machine. Otherwise looks on
+    Kubernetes. Raises `ConfigError` if both places are given, `ControlError` if the topology is in
+    neither.
     """
     far = namespace is not None or context is not None
     if place is not None and far:
@@ -76,7 +76,7 @@ class _DirectProcess(NamedTuple):
 
 
 class _ProxiedProcess(NamedTuple):
-    """Goes through the API server, so it works from anywhere that can reach the API server."""
+    """Sends requests through the API server, so it works wherever the API server can be reached."""
 
     cluster: Cluster
     pod: Pod
@@ -118,8 +118,8 @@ class LocalTarget:
 class KubernetesTarget:
     """A topology in a namespace.
 
-    A pod of the cluster connects to the topology's pods directly. Other clients go through the API
-    server.
+    In a pod of the cluster, requests go to the topology's pods directly. Elsewhere they go through
+    the API server.
     """
 
     def __init__(self, cluster: Cluster, name: str) -> None:
@@ -154,7 +154,9 @@ class KubernetesTarget:
 
 
 def ask_each(processes: Sequence[StatusProcess], page: str) -> Sequence[dict[str, Any] | None]:
-    """Request a page from several processes in parallel. None stands for a missing response."""
+    """Request a page from several processes in parallel. The result has None for a missing
+    response.
+    """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(lambda process: process.ask(page, {}, {}), processes))
     return [None if answer is None else answer[1] for answer in answers]

@@ -1,4 +1,4 @@
-"""Lag of components as Kafka reports it, and its format between a pod and a terminal."""
+"""The lag of components as Kafka reports it, and the format in which a pod prints it."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ Backlogs = Mapping[str, Backlog]
 def backlogs_of(settings: Settings, topology: str, components: Sequence[str]) -> Backlogs:
     """Return the backlogs of components whose topics exist.
 
-    Raises `BrokerError`, as `NoBrokerError` if no broker responds in 5 s.
+    Raises `BrokerError`, and its subclass `NoBrokerError` if no broker responds within 5 s.
     """
     there = Admin(settings).partition_counts(_PATIENCE_SECS)
     tasks = {

@@ -2,7 +2,7 @@
 
 The input is two snapshots of its processes' `/status` and of its consumer groups' lag. A slow
 component is busy and its queue grows, while the components upstream wait for it. So the cause is
-where the work is, not where the waiting is.
+the component that is busy, not the ones that wait.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kstorm.operations.formatting import counted, duration, utc_clock
+from kstorm.operations.status.event_time import event_time_causes
 from kstorm.operations.status.evidence import (
     MOST_TOLD,
     advice_for,
@@ -27,16 +28,16 @@ from kstorm.operations.status.evidence import (
 from kstorm.operations.status.snapshots import ComponentChange, ProcessSnapshot
 
 _BUSY: Final = 0.85
-"""Busy share of the time from which a process counts as the bottleneck."""
+"""A process counts as a bottleneck if it is busy for at least this share of the time."""
 _HELD: Final = 0.2
-"""Share of the time from which a wait is reported."""
+"""A wait is reported if it takes at least this share of the time."""
 _HOT: Final = 3.0
-"""A task is hot from this multiple of its fair share of the tuples."""
+"""A task is hot if it gets at least this multiple of its fair share of the tuples."""
 _NEARLY_ALL: Final = 0.9
 _LEAST_TUPLES: Final = 1000
-"""Tuples of a component below which its tasks are not compared."""
+"""With fewer tuples than this, the tasks of a component are not compared."""
 _OFTEN: Final = 3
-"""Failed attempts at a message from which it is reported."""
+"""A message is reported after this number of failed attempts."""
 _LATE_SECS: Final = 5.0
 """A component with a longer backlog than this holds back the components upstream."""
 
@@ -49,14 +50,15 @@ class Bottleneck(Struct, frozen=True):
     kind: str
     """One of `scaled to 0`, `kafka away`, `not there`, `deactivated`, `reads nothing`, `open
     transaction`, `processes missing`, `cannot work`, `busy`, `behind`, `hot task`, `producer
-    queue`, `transactions`, `too much in flight`, `pending limit`, `failing message`.
+    queue`, `transactions`, `too much in flight`, `pending limit`, `failing message`, `late tuples`,
+    `event time`.
     """
     said: str
     evidence: Sequence[str] = ()
     weight: float = 0.0
-    """Rank of the cause. 1 means a complete standstill."""
+    """Weight of the cause, from 0 to 1. 1 means that nothing is processed."""
     since: float | None = None
-    """Unix time, if known."""
+    """Unix time at which the cause began, or None if unknown."""
 
 
 def bottlenecks_of(
@@ -92,15 +94,15 @@ def describe(cause: Bottleneck, now: float) -> str:
     )
 
 
-# Causes that stop a component or all of them.
+# Causes that stop one component or all components.
 
 
 def _kafka_unavailable(
     components: Sequence[ComponentChange], no_broker: str
 ) -> Iterator[Bottleneck]:
-    """Yield an outage if any process waits for Kafka, or else if no broker responds.
+    """Yield an outage if a process waits for Kafka, or if no broker responds.
 
-    Processes notice an outage late.
+    The second check is needed because processes notice an outage late.
     """
     all_of_them = [process for component in components for process in component.after.processes]
     waiting = [process for process in all_of_them if _waiting_for_kafka(process)]
@@ -153,6 +155,7 @@ def _bottlenecks_of_component(component: ComponentChange) -> Iterator[Bottleneck
     yield from _hot(component)
     yield from _waiting(component)
     yield from _failing(component)
+    yield from (Bottleneck(component.name, *cause) for cause in event_time_causes(component))
 
 
 def _scaled_to_0(component: ComponentChange) -> Bottleneck:
@@ -197,7 +200,7 @@ def _silent(component: ComponentChange) -> Iterator[Bottleneck]:
         )
 
 
-# Causes that slow a component down.
+# Causes that slow down a component.
 
 
 def _some_missing(
@@ -244,7 +247,7 @@ def _busy_component(
 def _lagging(component: ComponentChange) -> Iterator[Bottleneck]:
     """Yield a cause if the queue is long although the component is not busy.
 
-    Such a component waits for something else, or reads nothing.
+    Such a component waits for something else, or does not read.
     """
     late = component.late
     if component.kind == "spout" or late is None or not component.lags or late <= _LATE_SECS:
@@ -303,7 +306,7 @@ def _waiting(component: ComponentChange) -> Iterator[Bottleneck]:
 
 
 def _failing(component: ComponentChange) -> Iterator[Bottleneck]:
-    """Yield a cause if messages fail again and again: the stored offset waits for them."""
+    """Yield a cause if messages fail again and again, because the stored offset cannot pass them."""
     found = [one for page in component.after.pages for one in page.get("failing", ())]
     found.sort(key=lambda one: -int(one["attempts"]))
     told = [_failure(one) for one in found if one["attempts"] >= _OFTEN]
@@ -327,7 +330,7 @@ def _failure(failure: Mapping[str, Any]) -> str:
 def _spout(component: ComponentChange, slow: Sequence[str]) -> Iterator[Bottleneck]:
     """Attribute a spout's pending limit to slow bolts, if any.
 
-    A spout that lags although it waits for no trees is itself the cause.
+    If a spout lags although it does not wait for trees, the spout itself is the cause.
     """
     shares = component.shares(partial(waited, "pending_limit"))
     evidence = [*shown_shares(shares, _HELD, "of the time"), *of_lag(component)]
@@ -359,7 +362,9 @@ def _spout(component: ComponentChange, slow: Sequence[str]) -> Iterator[Bottlene
 
 
 def _downstream(components: Sequence[ComponentChange]) -> dict[str, set[str]]:
-    """Return by component every component that its tuples reach. All of them reach the ackers."""
+    """Return for each component the components that its tuples reach, which always include the
+    ackers.
+    """
     targets: dict[str, set[str]] = {component.name: set() for component in components}
     ackers = {component.name for component in components if component.kind == "acker"}
     for component in components:

@@ -1,9 +1,9 @@
-"""Check the topics at a topology's ends before it starts.
+"""Check a topology's source and sink topics before it starts.
 
-These are the topics that its KafkaSpouts read and its KafkaBolts always write. kstorm
-does not create them, because they do not belong to the topology. A spout whose topic is missing
-would be ready and wait for it. Topics that a bolt chooses per tuple are not checked: only the bolt
-knows them.
+These are the topics that its KafkaSpouts read and its KafkaBolts always write. kstorm does not
+create them, because they do not belong to the topology. Without this check, a spout whose topic is
+missing would be ready and wait for the topic. Topics that a bolt chooses per tuple cannot be
+checked, because only the bolt's code determines them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ def check_endpoints(topology: Topology, settings: Settings) -> None:
 def endpoint_faults(topology: Topology, settings: Settings) -> Iterator[str]:
     """Yield a line for each unusable topic, with its remedy.
 
-    Raises `BrokerError` like `check_ends`.
+    Raises `BrokerError` like `check_endpoints`.
     """
     own = topology.topics().keys() | topology.changelogs().keys()
     for spec in topology.spouts:
@@ -110,7 +110,7 @@ def _in_zookeeper(hosts: ZkHosts, config: SpoutConfig, settings: Settings) -> tu
 
 @dataclass(frozen=True, slots=True)
 class _Kafka:
-    """Kafka cluster that a component reads or writes."""
+    """A Kafka cluster that a component reads or writes."""
 
     does: str
     """Text such as `the spout 'lines' reads`."""
@@ -121,7 +121,7 @@ class _Kafka:
 
     @classmethod
     def of(cls, does: str, settings: Settings, properties: Mapping[str, Any]) -> "_Kafka":
-        """Create it with the librdkafka properties that are specific to the component's client."""
+        """Create one from the librdkafka properties that are specific to the component's client."""
         there = replace(settings, kafka_properties={**settings.kafka_properties, **properties})
         return cls(does, Admin(there), there, "bootstrap.servers" in properties)
 
@@ -145,7 +145,7 @@ class _Kafka:
 
         `partitions` are the ones named by the component.
         """
-        # Listing topics gives the best error if a broker rejects every connection.
+        # If a broker rejects every connection, listing the topics gives the best error.
         self.topics()
         asked = self.admin.client.describe_topics(
             TopicCollection(list(topics)),
@@ -170,7 +170,7 @@ class _Kafka:
                     f"{self.does} the partitions {beyond} of the topic {topic!r}, which has "
                     f"{count} at {self.servers}: correct StaticHosts, or add partitions"
                 )
-            # None means that the broker does not report operations.
+            # None means that the broker does not report the allowed operations.
             elif may is not None and right not in may:
                 yield (
                     f"{self.does} the topic {topic!r}, but is not allowed to: {self._remedy(right)}"

@@ -120,9 +120,9 @@ class LocalSampler:
 class KubernetesSampler:
     """A topology in a namespace.
 
-    `settings` are those of a Kafka that can be reached from here. None means that a pod
-    is used. `other` is a second client of the same cluster. While the official client opens a
-    session in a pod, it sends all other requests there too.
+    `settings` are those of a Kafka that can be reached from here. None: a pod of the topology
+    queries Kafka. `other` is a second client of the same cluster. It is needed because the official
+    client, while it opens a session in a pod, sends all other requests to that pod too.
     """
 
     def __init__(

@@ -8,14 +8,14 @@ from msgspec import Struct
 from kstorm.operations.formatting import counted
 
 _LEAST_LAG: Final = 10
-"""Records per partition below which a lag is not reported.
+"""A lag of fewer records per partition is not reported.
 
 They may be transaction markers, which no group commits, or records that have just arrived.
 """
 _CHANGE: Final = 0.01
-"""Minimum change of a lag, as a share of it, that counts as rising or falling."""
+"""A lag counts as rising or falling if it changes by at least this share."""
 _MOST: Final = 0.5
-"""Share of the lag above which one of several partitions is named."""
+"""A partition is named if it has more than this share of the lag."""
 
 StatusPage = Mapping[str, Any]
 """A process's `/status` response."""
@@ -28,7 +28,7 @@ class ProcessSnapshot(Struct, frozen=True):
     trouble: str = ""
     """Reason why it does not respond, if known."""
     since: float | None = None
-    """Unix time since when it is not ready, if known."""
+    """Unix time at which it became unready, if known."""
 
     @property
     def not_ready(self) -> str:
@@ -44,7 +44,7 @@ class Backlog(Struct, frozen=True):
     """A component's lag as Kafka reports it."""
 
     at: float
-    """Seconds on a clock common to all backlogs of this component."""
+    """Time of the measurement in seconds, on a clock that all backlogs of the component share."""
     behind: Mapping[Any, int]
     """Records that the group has not committed, by input partition."""
 
@@ -58,7 +58,7 @@ class ComponentSnapshot(Struct, frozen=True):
     backlog: Backlog | None = None
     """None if Kafka was not asked or does not report it.
 
-    A KafkaSpout reports its own lag, in messages.
+    For a KafkaSpout, its processes report the lag, in messages.
     """
 
     @property
@@ -77,7 +77,7 @@ class TopologySnapshot(Struct, frozen=True):
     processes: Mapping[str, Sequence[ProcessSnapshot]]
     """Processes that were found, by component."""
     backlogs: Mapping[str, Backlog] = {}
-    """Backlogs by component, as far as Kafka reported them."""
+    """Backlogs by component, if Kafka reported them."""
 
     def look(self, component: str) -> ComponentSnapshot:
         return ComponentSnapshot(
@@ -128,7 +128,7 @@ class ComponentChange(Struct, frozen=True):
             yield page, before.get(_life(page), {})
 
     def shares(self, seconds: Callable[[StatusPage], float]) -> Mapping[str, float]:
-        """Return by process the share of the interval that a counter in seconds has grown."""
+        """Return for each process the growth of a counter in seconds, as a share of the interval."""
         lived = [(page, before) for page, before in self.pairs() if before and self.secs > 0]
         return {
             str(page.get("instance", "?")): (seconds(page) - seconds(before)) / self.secs
@@ -164,7 +164,7 @@ class ComponentChange(Struct, frozen=True):
 
     @property
     def late(self) -> float | None:
-        """Seconds needed to work off the lag at the present rate. None if unknown.
+        """Seconds needed to process the lag at the present rate. None if unknown.
 
         Infinite if the component has a lag and processes nothing.
         """

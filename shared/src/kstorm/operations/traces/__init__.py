@@ -1,1 +1,1 @@
-"""Read the topics of a topology afterwards: the trees of messages, and related facts."""
+"""Read the trees of messages, and related facts, from the topics of a topology."""

@@ -1,4 +1,4 @@
-"""Find out why messages of one spout are not done, for `kstorm why` and the web UI."""
+"""Find out why messages of one spout are unfinished, for `kstorm why` and the web UI."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -23,7 +23,9 @@ from kstorm.runtime.zookeeper.nodes import OffsetNodes, open_nodes
 from kstorm.runtime.zookeeper.topologies import open_topologies
 
 _AT_ONCE: Final = 64
-"""Messages whose trees are read together. If the budget runs out, earlier batches are done."""
+"""Number of messages whose trees are read together. If the budget runs out, earlier batches are
+complete.
+"""
 
 
 class Diagnosis:
@@ -38,7 +40,7 @@ class Diagnosis:
         *,
         quotes: bool = True,
     ) -> None:
-        """`quotes`: include error texts, which may quote the message."""
+        """`quotes` includes error texts, which may quote the message."""
         self._topology, self._spout, self._reading, self._log = topology, spout, reading, log
         self._quotes = quotes
         self._tracer = Tracer(topology, log)

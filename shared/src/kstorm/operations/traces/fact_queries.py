@@ -25,7 +25,7 @@ from kstorm.topology.topology import ACKER_COMPONENT
 
 _ANSWER_SECS: Final = 20.0
 _MOST_READ: Final = 5_000
-"""Newest records of the dead letters and of the finished ranges that are read."""
+"""Number of the newest records that are read of the dead letters, and of the finished ranges."""
 
 
 @dataclass(frozen=True, slots=True)

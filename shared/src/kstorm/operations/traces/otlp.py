@@ -87,7 +87,7 @@ class ExportedTree(NamedTuple):
     why: str = ""
     """`failed`, `timed out` or `slow`. Empty if the user selected the tree."""
     until: int = 0
-    """Unix time in ms when it timed out."""
+    """Unix time in ms at which it timed out."""
     whole: bool = True
     """True if all available records of the tree were read."""
 
@@ -115,7 +115,7 @@ class SpanCollector:
     def takes(self, spans: "Sequence[ReadableSpan]") -> bool:
         """Send spans, retrying for up to 10 s. Return True if they were accepted.
 
-        Without spans this tests whether the collector is reachable.
+        Call it without spans to test whether the collector is reachable.
         """
         return self._exporter.export(spans) is SpanExportResult.SUCCESS
 
@@ -212,7 +212,7 @@ class _SpanFactory:
     def _end_of(self, tuple: TreeTuple, late: bool) -> int:
         """Return the end of a tuple's span in ns: its ack, or the last known time of the tree.
 
-        Collectors require it to be after the start, even if clocks differ.
+        Collectors require an end after the start, even if clocks differ.
         """
         start = tuple.first.place.timestamp
         end = max(self._until, self._last) if late else self._acked.get(tuple.edge, start)
@@ -240,7 +240,7 @@ class _SpanFactory:
         )
 
     def _context(self, edge: int, root: int = 0) -> "SpanContext":
-        """Return the context of a tuple in this tree, or in another one."""
+        """Return the context of a tuple, in this tree or in that of `root`."""
         trace = trace_id(self._prefix, root or self._tree.root)
         return SpanContext(trace, edge, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 

@@ -1,9 +1,9 @@
 """Follow the outcomes of all trees of a topology. Each round reads the ackers' logs up to a time,
 and then the completions.
 
-A tail can continue where an earlier one stopped. A consumer group without members stores the
-offsets of the completions, and the time up to which they were read. The trees that were open at
-that time are found by reading the records shortly before.
+A feed can continue where an earlier one stopped. A consumer group without members stores the
+offsets of the completions, and the time up to which they were read. To find the trees that were
+open at that time, the feed reads the records shortly before it.
 """
 
 import time
@@ -22,15 +22,15 @@ from kstorm.runtime.kafka.admin import Admin
 _ROUND_MS: Final = 10_000
 """Longest time range of one round."""
 _LOOK_BACK_MS: Final = 15 * 60_000
-"""Longest time before the start that is read to find open trees."""
+"""Longest time before the start that the feed reads to find open trees."""
 _LOOK_BACK_FOREVER_MS: Final = 60_000
-"""The same if trees do not time out."""
+"""The same time for topologies whose trees do not time out."""
 _ANSWER_SECS: Final = 20.0
 _UNBOUNDED: Final = 1 << 62
 
 
 class FeedPosition:
-    """Stores the progress of a tail in a consumer group."""
+    """Stores the progress of a feed in a consumer group."""
 
     def __init__(self, settings: Settings, group: str) -> None:
         self._admin, self._group = Admin(settings), group
@@ -95,12 +95,13 @@ class OutcomeFeed:
 
     @property
     def positions(self) -> Mapping[PartitionId, int]:
-        """Offsets of the completions up to which they were read."""
+        """The offsets up to which the completions were read."""
         return {place: self._positions[place] for place in self._completions}
 
     def advance(self, until: int) -> Sequence[TreeOutcome]:
-        """Read up to `until`, but at most ten seconds. Return the trees that failed or were
-        slow."""
+        """Read up to `until`, but at most ten seconds further. Return the trees that failed or were
+        slow.
+        """
         until = min(until, self.until + _ROUND_MS)
         self._look(until)
         if not self._positions:
@@ -116,7 +117,7 @@ class OutcomeFeed:
         self._outcomes.take(self.until)
 
     def _look(self, until: int) -> None:
-        """Refresh the ends of partitions, unless they are known for a later time than `until`."""
+        """Refresh the ends of partitions, unless the known ends are from a time after `until`."""
         if until > self._looked:
             self._looked = int(time.time() * 1000)
             self._log.look_again()

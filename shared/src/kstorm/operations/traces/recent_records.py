@@ -13,13 +13,13 @@ from kstorm.operations.trees.tree_reader import TopicRecord
 
 _LENGTH_MS: Final = 60_000
 _MOST_BYTES: Final = 256 * 1024 * 1024
-"""Most bytes kept in memory. A larger minute is read again each time."""
+"""Most bytes to keep in memory. If the minute has more, it is read again each time."""
 
 
 class RecentRecords:
-    """Always covers one minute, however long the message timeout is.
+    """Always covers one minute, regardless of the message timeout.
 
-    Older records are read only as far as a message needs them.
+    Older records are read only if a message needs them.
     """
 
     def __init__(self, log: TopicLog, acker_topic: str, places: Sequence[PartitionId]) -> None:
@@ -68,7 +68,8 @@ class RecentRecords:
         """Yield each run of origins with its last offset and its record."""
         name = topic.encode()
         for record in self.records():
-            # Most acker records are from bolts. Without the topic's name they need not be decoded.
+            # Most acker records come from bolts. They lack the source topic's name, so they need
+            # not be decoded.
             if (
                 record.topic == self._acker_topic
                 and record.value is not None

@@ -1,4 +1,4 @@
-"""Time ranges, none of which is to be read twice."""
+"""Keep track of the time ranges that were read, so that none is read twice."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,7 +14,7 @@ class TimeRanges:
         """In order, without overlaps."""
 
     def fresh(self, wanted: Iterable[TimeRange]) -> list[TimeRange]:
-        """Return the parts of `wanted` that were not read yet, in order, and mark them as read."""
+        """Return the parts of `wanted` that have not been read, in order, and mark them as read."""
         found = [part for span in _united(wanted) for part in self._without(span)]
         self._read = _united([*self._read, *found])
         return found

@@ -75,7 +75,7 @@ class TopicLog:
         self._settings, self.budget = settings, budget
         config: dict[str, Any] = {
             **settings.client_config,
-            # Required by the client. No group is joined, and nothing is committed.
+            # The client requires a group, but does not join it or commit anything.
             "group.id": "kstorm-trace",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
@@ -99,7 +99,7 @@ class TopicLog:
         self._consumer.close()
 
     def look_again(self) -> None:
-        """Forget the ends of partitions, which have grown."""
+        """Forget the cached ends of partitions, because the partitions have grown."""
         self._bounds.clear()
 
     def bounds(self, place: PartitionId) -> PartitionBounds:

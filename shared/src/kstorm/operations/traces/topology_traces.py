@@ -58,7 +58,7 @@ class TopologyTraces:
         return spout, self._reading(spout)
 
     def asking(self, spout: str, reading: SpoutOffsets) -> Diagnosis:
-        """Return a context manager that finds out why messages of the spout are not done."""
+        """Return a context manager that finds out why messages of the spout are unfinished."""
         return Diagnosis(self.topology, spout, reading, self.log)
 
     def _reading(self, name: str) -> SpoutOffsets:

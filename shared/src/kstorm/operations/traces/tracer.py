@@ -26,10 +26,10 @@ from kstorm.operations.trees.tree_reader import TopicRecord
 
 _MINUTE_MS: Final = 60_000
 _MORE: Final = 4
-"""Growth factor of the parts that are read one after another."""
+"""Each part that is read is this many times larger than the previous one."""
 _NOT_HALVED: Final = 500
 _MOST_PROBED: Final = 4_000
-"""Most records of one probe."""
+"""Most records that one probe reads."""
 
 
 class Tracer:
@@ -47,7 +47,7 @@ class Tracer:
         self.look_again()
 
     def look_again(self) -> None:
-        """Forget everything read so far, as the topics have grown."""
+        """Forget everything read so far, because the topics have grown."""
         self._log.look_again()
         self._inits: Sequence[TopicRecord] | None = None
         places = [*self._ackers, *(place for place, _ in completions(self._topology))]
@@ -56,8 +56,8 @@ class Tracer:
     def attempts(self, message: MessageId) -> Sequence[Tree]:
         """Return the trees of a message, oldest first.
 
-        One attempt may have several trees. There are none if the message was not emitted, or so
-        long ago that the frames are deleted.
+        One attempt may have several trees. There are none if the message was never emitted, or if
+        its frames have been deleted since.
         """
         start, until, is_last = self._first_attempt(message)
         found = self._scan(start, until, message)
@@ -76,11 +76,12 @@ class Tracer:
 
     def between(self, message: MessageId, start: int, until: int) -> Sequence[Tree]:
         """Return the trees of a message that were started between two Unix times in ms, oldest
-        first. They include what happened up to a minute later."""
+        first. They include the records of up to a minute later.
+        """
         return self._scan(self._at(start), self._at(until + SLACK_MS), message, until + _MINUTE_MS)
 
     def newest_attempts(self, messages: Iterable[MessageId]) -> Mapping[MessageId, Sequence[Tree]]:
-        """Return the attempts of several messages, reading them together. See `attempts`.
+        """Like `attempts`, for several messages whose records are read together.
 
         If a message has attempts within the last minute, only these are returned, because retries
         may continue for hours.
@@ -158,7 +159,7 @@ class Tracer:
         return None
 
     def newest(self, topic: str, partition: int) -> int | None:
-        """Return the highest recently emitted offset of a source partition, as far as known."""
+        """Return the highest recently emitted offset of a source partition, or None if unknown."""
         if self._inits is None:
             self._inits = self._last_inits()
         seen = (range_in(record, topic, partition) for record in self._inits)

@@ -1,8 +1,8 @@
 """Read one or several trees that were started at about the same time, and no more records than
 needed.
 
-The ackers' logs show which tuples exist, so they are read first: until each tree has ended or timed
-out. Then tuples are read until all of them are found.
+The ackers' logs show which tuples exist. So they are read first, until each tree has ended or timed
+out. Then tuple frames are read until all of these tuples are found.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,9 +22,10 @@ SLACK_MS: Final = 1000
 _FIRST_SLICE_MS: Final = 1000
 _NEAR_MS: Final = 100
 _AT_ONCE_MS: Final = 500
-"""Most trees have all of their tuples from `_NEAR_MS` before their start to this time after it."""
+"""All tuples of most trees are sent between `_NEAR_MS` before their start and this time after it.
+"""
 _MORE: Final = 4
-"""Growth factor of the time ranges that are read one after another."""
+"""Each time range that is read is this many times longer than the previous one."""
 _TOGETHER_MS: Final = 10_000
 """Largest difference between the starts of trees that are read together."""
 _T = TypeVar("_T")
@@ -85,7 +86,7 @@ class TreeBatch:
         """Return the trees by root, as of the Unix time `latest` in ms.
 
         `patience` is the longest time in ms until a tree times out. `recent` is the end of the
-        logs, which may have been read already.
+        logs, which may already be in memory.
         """
         self._read_news(patience, latest, recent)
         ends = {root: min(self._last_heard(root) + SLACK_MS, latest) for root in self._begun}
@@ -159,7 +160,7 @@ class TreeBatch:
 
 
 def _slices() -> Iterator[TimeRange]:
-    """Yield time ranges relative to a tree's start, those with the most likely tuples first."""
+    """Yield time ranges relative to a tree's start, the most likely ones first."""
     yield -_NEAR_MS, _AT_ONCE_MS
     yield -SLACK_MS, -_NEAR_MS
     start, length = float(_AT_ONCE_MS), float(_FIRST_SLICE_MS)

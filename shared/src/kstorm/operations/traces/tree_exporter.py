@@ -1,7 +1,8 @@
 """Send failed, timed-out and slow trees to a collector within limits: `kstorm export-traces`.
 
-Kafka is the buffer: what cannot be sent yet is not read yet. So an unreachable collector costs no
-memory. Nothing is lost before Kafka deletes the frames, except trees that exceed the age limit.
+Kafka is the buffer: trees that cannot be sent yet are not read yet. So an unreachable collector
+does not cost memory. Trees are lost only if Kafka deletes their frames, or if they exceed the age
+limit.
 """
 
 import logging
@@ -48,7 +49,7 @@ class ExportLimits:
 
 
 class _Allowance:
-    """An amount per minute. Unused amounts carry over, up to one minute's."""
+    """An allowance per minute. An unused allowance carries over, up to that of one minute."""
 
     def __init__(self, per_minute: float) -> None:
         self._most = self.left = per_minute
@@ -71,9 +72,9 @@ class ExportTally:
     refused: int = 0
     """Trees that a reachable collector rejected."""
     cut: int = 0
-    """Trees sent incompletely, because they were not wholly read."""
+    """Trees that were sent incomplete, because not all of their records were read."""
     unread: int = 0
-    """Trees of which not even the beginning was read."""
+    """Trees that were not sent, because not even their beginning was read."""
 
     def __bool__(self) -> bool:
         return bool(self.sent or self.over or self.late or self.refused or self.unread)
@@ -82,7 +83,7 @@ class ExportTally:
 class TreeExporter:
     """Exports the trees of one topology.
 
-    `marks` stores the position. `sleep` and `now` (Unix time in seconds) are replaced in tests.
+    `marks` stores the progress. `sleep` and `now` (Unix time in seconds) are replaced in tests.
     """
 
     def __init__(
@@ -108,8 +109,8 @@ class TreeExporter:
     def step(self, until: int) -> None:
         """Continue towards a Unix time in ms.
 
-        Raises `BrokerError`: nothing is lost, and the call may be repeated. Raises `ControlError`
-        if the collector is unreachable for too long.
+        Raises `BrokerError` if Kafka does not respond. Then nothing is lost, and the call may be
+        repeated. Raises `ControlError` if the collector is unreachable for too long.
         """
         if not self._wanted:
             before = self.tail.until
@@ -125,7 +126,7 @@ class TreeExporter:
             self._stored = self.tail.until
 
     def report(self) -> str:
-        """Describe what was done since the last report."""
+        """Describe the work since the last report."""
         tally, self.tally = self.tally, ExportTally()
         kinds = ", ".join(
             f"{tally.sent[kind]} {kind}" for kind in (FAILED, TIMED_OUT, SLOW) if tally.sent[kind]
@@ -240,7 +241,7 @@ def export_forever(
     look_secs: float = 1.0,
     tell_secs: float = 60.0,
 ) -> None:
-    """Export forever, and call `report` each minute if anything was done."""
+    """Export forever, and call `report` after each minute in which trees were sent or omitted."""
     tries, told = 0, time.monotonic()
     while True:
         until = int(time.time() * 1000) - settle_ms

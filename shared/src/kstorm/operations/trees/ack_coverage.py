@@ -2,8 +2,8 @@
 
 An ack is the XOR of all edges of a tree that were acked or created in one flush of a process. Edges
 are random, so the tree's edges in an ack can be computed. All tasks of a process belong to one
-component. It acks tuples that were sent to it and announces tuples that it emitted. It announces a
-tuple only with an ack of one of its anchors.
+component. The component acks tuples that were sent to it, and announces tuples that it emitted. It
+announces a tuple only together with an ack of one of the tuple's anchors.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +30,9 @@ def coverage_of(
 ) -> dict[int, AckCoverage | None]:
     """Return for each init and ack, by its index in `news`, the tuples that it covers.
 
-    The value is None if one of these tuples is in no record. It is also None if a tuple
-    has two anchors in this tree and only one is covered. Entries with too many candidate tuples for
-    a reliable answer are left out.
+    The value is None if one of these tuples is missing in the records. It is also None if a tuple
+    has two anchors in this tree and the ack covers only one of them. The result omits entries with
+    too many candidate tuples for a reliable answer.
     """
     solver = _Solver(tuples)
     found: dict[int, AckCoverage | None] = {}
@@ -62,7 +62,7 @@ class _Solver:
         return AckCoverage(self._tuples[edges[0]].source, (), edges)
 
     def ack(self, val: int) -> AckCoverage | None:
-        """Return the entry of the only component that fits, or None if none or several fit."""
+        """Return the coverage by the only component that fits, or None if none or several fit."""
         fitting = [
             entry for target in self._targets if (entry := self._of(target, val)) is not None
         ]
@@ -80,7 +80,7 @@ class _Solver:
         return AckCoverage(component, acked, announced) if acked else None
 
     def _is_acked(self, edge: int, component: str) -> bool:
-        """Return True if the component acked this edge rather than announced it.
+        """Return True if the component acked this edge. Otherwise it announced the edge.
 
         A tuple that a bolt sends to itself is announced first.
         """

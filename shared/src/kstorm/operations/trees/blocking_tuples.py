@@ -1,4 +1,4 @@
-"""Find the tuples that keep a tree open, and the state of the tasks that have them."""
+"""Find the tuples that keep a tree open, and the state of the tasks that hold them."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -39,12 +39,12 @@ class BlockingTuple(Struct, frozen=True):
     place: RecordPlace
     row: int
     owner: str
-    """Process that has the task. Empty if no process has it or it is unknown."""
+    """Process that owns the task. Empty if the task has no owner or the owner is unknown."""
     ahead: int
     """Frames that the task must execute before this tuple, 0 if the tuple was executed."""
     said: str
     lost: bool = False
-    """True if the tree may instead wait for a tuple that is in no record."""
+    """True if the tree may instead wait for a tuple that is missing in the records."""
 
 
 def blocking_tuples(tree: Tree, facts: MessageFacts) -> Sequence[BlockingTuple]:

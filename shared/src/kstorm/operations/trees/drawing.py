@@ -118,7 +118,7 @@ def shown_values(values: Sequence[Any]) -> str:
 
 
 def _bar(row: WaterfallRow, length: int) -> str:
-    """Draw the time from send to ack. Open to the right if no ack is known."""
+    """Draw the time from send to ack. If no ack is known, the bar is open to the right."""
     first = min(_BAR - 1, row.start * _BAR // length)
     if row.end is None:
         return f"{' ' * first}▏{'·' * (_BAR - first - 1)}"

@@ -1,4 +1,4 @@
-"""Facts about a topology, besides its trees, that explain why a message is not done."""
+"""Facts about a topology, in addition to its trees, that explain why a message is unfinished."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -36,16 +36,16 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
     now: int
     """Unix time in ms."""
     timeout_ms: float
-    """Milliseconds after which a tree fails, or infinite if it never does."""
+    """Milliseconds after which a tree times out, or infinity if it never does."""
     tasks: Mapping[int, str] = {}
     """Names of tasks by topology-wide id: `split:5`."""
     exactly_once: bool = False
     retries: RetryPolicy | None = None
     """None if the spout has a custom retry manager, or no retries."""
     stored: int | None = None
-    """Offset stored in ZooKeeper: every message below it is done."""
+    """Offset stored in ZooKeeper. Every message below it is finished."""
     position: int | None = None
-    """With exactly-once processing: tuples of every message below this offset are committed."""
+    """With exactly once: the tuples of every message below this offset are committed."""
     emitted_to: int | None = None
     """Highest offset of the partition that is known to have been emitted."""
     holder: str | None = None
@@ -55,7 +55,7 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
     """Committed offsets of bolts and ackers by topic and partition."""
     ends: Mapping[tuple[str, int], int] = {}
     owners: Mapping[tuple[str, int], str] = {}
-    """Process that has the task, by topic and partition."""
+    """Process that owns the task, by topic and partition."""
     finished: Sequence[FinishedRange] = ()
     """Finished ranges that include the message."""
     letters: Sequence[LetterFact] = ()

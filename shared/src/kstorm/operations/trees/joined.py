@@ -1,7 +1,7 @@
 """Dead letters of tuples, joined with the messages that the tuples descend from.
 
-With exactly-once processing, a bolt writes a single tuple to the dead letters, and the rest of the
-message is processed. The letter contains the roots of the tuple's trees.
+With exactly once, a tuple that a bolt cannot process becomes a dead letter of its own, and the rest
+of the message is processed. The dead letter contains the roots of the tuple's trees.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -26,7 +26,7 @@ class TupleLetter(NamedTuple):
 
 
 def tuple_letter(number: int, letter: DeadLetter) -> TupleLetter | None:
-    """Return the dead letter of a tuple, or None for one of a message."""
+    """Return the dead letter of a tuple, or None for a dead letter of a message."""
     if not letter.roots:
         return None
     error = letter.error.type if letter.error and letter.error.type else kind_of(letter)

@@ -1,7 +1,7 @@
-"""Gather several trees in one pass.
+"""Collect the records of several trees in one pass.
 
-Only the ids of each record are decoded, unless the record is about one of the trees. So a pass
-costs the same for 100 trees as for one.
+Only the ids of each record are decoded, unless the record is about one of the trees. So a pass for
+100 trees costs about as much as a pass for one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ class MultiTreeReader:
         self._bolts = {topology.bolt_topic(bolt.id) for bolt in topology.bolts}
 
     def take(self, record: TopicRecord) -> None:
-        """Pass the record to the gatherers that it concerns."""
+        """Pass the record to the readers of the trees that it concerns."""
         if record.value is None:
             return
         if len(self._of) <= _FEW:
@@ -58,17 +58,17 @@ class MultiTreeReader:
         try:
             found = self._wanted.intersection(self._roots(record.topic, record.value))
         except (*UNREADABLE, FrameError):
-            # let each gatherer search for itself
+            # let each reader search the record
             found = self._wanted
         for root in found:
             self._of[root].take(record)
 
     def of(self, root: int) -> TreeRecords:
-        """Return what was found about one tree so far."""
+        """Return the records found so far for one tree."""
         return self._of[root].found
 
     def build(self, roots: Iterable[int]) -> Mapping[int, Tree]:
-        """Return the trees as found so far."""
+        """Return the trees according to the records found so far."""
         return {root: build(self._of[root].found) for root in roots}
 
     def _roots(self, topic: str, value: bytes) -> Iterable[int]:
@@ -88,7 +88,7 @@ class MultiTreeReader:
 def is_whole(tree: Tree) -> bool:
     """Return True if the tuples of all counted inits and acks were found.
 
-    Then further records have nothing more about this tree.
+    Further records then add nothing to this tree.
     """
     kinds = (number for number in tree.proof.counted if tree.news[number].kind != "fail")
     return tree.proof.begun and all(tree.entries.get(number) for number in kinds)

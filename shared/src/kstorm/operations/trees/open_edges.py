@@ -1,8 +1,9 @@
-"""Find what an open tree waits for, from the XOR of everything announced and not acked.
+"""Find the tuples that an open tree waits for, from the XOR of all edges that were announced but
+not acked.
 
-Mostly the XOR is a single edge: a tuple that its task holds, forgot or has not reached. If a task
-holds a tuple after emitting children, the XOR also contains the children's edges. After a crash it
-may contain tuples that were acked twice or never announced.
+In most cases the XOR is the edge of a single tuple. Its task holds the tuple, has not reached it,
+or has a bug. If a task holds a tuple after emitting children, the XOR also contains the children's
+edges. After a crash it may contain tuples that were acked twice or never announced.
 """
 
 from collections import Counter, defaultdict
@@ -19,37 +20,39 @@ _TWICE: Final = 2
 
 class OpenEdges(Struct, frozen=True):
     unacked: Sequence[int] = ()
-    """Announced and not acked."""
+    """Edges that were announced but not acked."""
     twice: Sequence[int] = ()
-    """Acked more than once, because they were executed again after a crash.
+    """Edges that were acked more than once, because their tuples were executed again after a crash.
 
     Such a tree is never complete.
     """
     doubtful: Sequence[int] = ()
-    """Most likely not acked, but not certainly.
+    """Edges that most likely were not acked.
 
-    Either some acks cover tuples that are in no record, or a producer has sent a record twice. Two
-    simultaneous acks of such a tuple, or of its children, cancel out.
+    It is not certain, because some acks cover tuples that are missing in the records, or a producer
+    has sent a record twice. Two acks of such a tuple in one flush cancel out, and so do those of
+    its children.
     """
     strange: Sequence[int] = ()
-    """Acked but never announced, because the process that emitted them died first.
+    """Edges that were acked but never announced, because the process that emitted their tuples died
+    first.
 
     Such a tree is never complete either.
     """
     among: Sequence[int] = ()
-    """Tuples without a known ack, if the answer is ambiguous.
+    """Edges without a known ack, if the answer is ambiguous.
 
-    At least one of them is not acked, with two exceptions. `lost` may be the cause. In a tree of
-    more than `MOST_UNKNOWN` tuples, a tuple may have been acked twice.
+    At least one of them is not acked, with two exceptions. First, `lost` may be the cause. Second,
+    in a tree of more than `MOST_UNKNOWN` tuples, a tuple may have been acked twice.
     """
     lost: bool = False
-    """True if some announced tuple is in no record found: it is on its way, or was lost."""
+    """True if an announced tuple is missing in the records: it is in flight, or was lost."""
     exact: bool = True
-    """True if every ack could be resolved, so that the groups above are certain."""
+    """True if every ack could be resolved, so that the fields above are certain."""
 
 
 def open_edges(tree: Tree) -> OpenEdges:
-    """Return what a tree waits for. Empty if it is not open or its init was not received."""
+    """Return the edges that a tree waits for. Empty if the tree is not open or its init is missing."""
     proof = tree.proof
     if tree.outcome != "open" or not proof.begun:
         return OpenEdges()
@@ -103,8 +106,8 @@ def open_edges(tree: Tree) -> OpenEdges:
 def _unacked_edges(tree: Tree, unheard: Sequence[int]) -> tuple[list[int], list[int]]:
     """Split edges without a known ack into definitely unacked and unknown ones.
 
-    A tuple is announced with the ack of its parent. If the parent is not acked, the residual
-    contains the child only because the child itself is acked.
+    A tuple is announced with the ack of its parent. So if the parent is not acked, an edge of a
+    child in the residual means that the child itself was acked.
     """
     held, unsure = [], []
     for edge in unheard:
@@ -126,7 +129,7 @@ def _odd(tree: Tree) -> Sequence[int] | None:
 
 
 def _unacked(tree: Tree) -> Sequence[int] | None:
-    """Find a tuple that its task holds, and the acked tuples that the task has sent meanwhile."""
+    """Find a tuple that its task holds, and the acked tuples that the task has anchored to it."""
     sent: defaultdict[int, list[int]] = defaultdict(list)
     got: defaultdict[int, list[int]] = defaultdict(list)
     for edge, tuple in tree.tuples.items():

@@ -1,7 +1,7 @@
-"""Find messages by the tree origins in acker frames.
+"""Find messages by the origins of trees in acker frames.
 
-The offsets of a partition rise with time, except for retries and repeated reads. So the first
-attempt at a message is found by bisection. Its retries come after that.
+The emitted offsets of a partition increase with time, except for retries and repeated reads. So
+bisection finds the first attempt at a message, and its retries follow later.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +52,7 @@ def starts_in(record: TopicRecord, message: MessageId) -> Iterator[TreeStart]:
 
 
 def start_of(record: TopicRecord, root: int) -> TreeStart | None:
-    """Return how a root's tree begins in an acker record. None if it does not begin there."""
+    """Return the start of a root's tree in an acker record. None if the tree does not start there."""
     frame = _decoded(record)
     roots = unpack_ids(frame.init_roots) if frame else ()
     if frame is None or root not in roots:
@@ -93,7 +93,7 @@ def runs_in(record: TopicRecord) -> Sequence[OriginRun]:
 def narrow(
     start: int, end: int, offset: int, probe: Callable[[int, int], MessageRange | None], least: int
 ) -> tuple[MessageRange | None, MessageRange | None]:
-    """Return the closest known emits before and after the first attempt at `offset`.
+    """Return the closest known ranges of emits before and after the first attempt at `offset`.
 
     Both are the same if a record's range includes `offset`. A value is None if unknown.
     `start` and `end` bound the part of an acker's log to search. A part of at most `least` records

@@ -1,8 +1,8 @@
 """Track the outcome of every tree of a topology from its acker log and completions.
 
 An acker sends a completion for a tree that is complete or has failed. A timeout is not recorded,
-because the spout decides it by its own clock. A tree counts as timed out when its spout must have
-given it up.
+because the spout detects it by its own clock. A tree counts as timed out when its spout must have
+given up on it.
 """
 
 from collections import deque
@@ -18,16 +18,16 @@ from kstorm.introspection.outline import Outline
 from kstorm.operations.trees.tree_reader import TopicRecord
 
 MOST_OPEN: Final = 500_000
-"""Limit on the trees tracked at once, some 80 MB."""
+"""Limit on the trees tracked at once, which take some 80 MB."""
 FAILED: Final = "failed"
 TIMED_OUT: Final = "timed out"
 SLOW: Final = "slow"
 _LATEST: Final = 1.5
-"""Multiple of the message timeout after which a spout has certainly given a tree up."""
+"""After this multiple of the message timeout, a spout has certainly given up on a tree."""
 _SETTLE_MS: Final = 2000
 """Allowance for late completions."""
 _RECENT: Final = 20_000
-"""Number of complete trees from which the slowest share is computed."""
+"""The slowest share is computed from this number of recent complete trees."""
 
 
 class TreeOutcome(NamedTuple):
@@ -44,8 +44,8 @@ class TreeOutcome(NamedTuple):
 class SlownessRule:
     """Decides which complete trees are slow.
 
-    A tree is slow if it took longer than `ms`, or than all but a `share` of recent trees. Without
-    either, no tree is slow.
+    A tree is slow if it took longer than `ms`, or if it is among the slowest `share` of recent
+    trees. Without either setting, no tree is slow.
     """
 
     def __init__(self, ms: float | None = None, share: float | None = None) -> None:
@@ -84,9 +84,9 @@ class OutcomeTracker:
         self._failed: list[TreeOutcome] = []
         self._acked: list[tuple[int, int, int]] = []
         self.unknown = 0
-        """Failures that are ignored because the beginning of the tree was not seen."""
+        """Number of failures that were ignored, because the start of the tree is missing."""
         self.forgotten = 0
-        """Open trees that were dropped because there were too many."""
+        """Number of open trees that were dropped because there were too many."""
         self.ended = 0
         """Number of trees that ended."""
 
@@ -139,7 +139,7 @@ class OutcomeTracker:
     def take(self, now: int) -> Sequence[TreeOutcome]:
         """Return the trees that failed, timed out or were slow until `now`, a Unix time in ms.
 
-        The slow ones come last, slowest first.
+        Slow trees come last, the slowest first.
         """
         wrong = [*self._failed, *self._timed_out(now)]
         limit = self._slow.limit(took for took, _, _ in self._acked) if self._acked else 0
@@ -152,7 +152,7 @@ class OutcomeTracker:
         for task, mine in self._open.items():
             patience = self._patience[task]
             over: list[tuple[int, int]] = []
-            # Trees are roughly in the order in which they began.
+            # The trees are roughly in the order of their starts.
             for root, begun in mine.items():
                 if begun + patience > now:
                     break
@@ -176,7 +176,7 @@ class OutcomeTracker:
 
 
 def timeouts_of(topology: Outline) -> Mapping[int, float]:
-    """Return by spout task the milliseconds after which a tree has certainly timed out.
+    """Return for each spout task the milliseconds after which a tree has certainly timed out.
 
     Infinite if trees never time out.
     """

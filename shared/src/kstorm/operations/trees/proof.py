@@ -1,11 +1,12 @@
 """Prove from an acker's log that a tree is complete, by the rules of `kstorm.core.ledger`.
 
 Only the first init counts. The values of init and acks are XORed in the order of the log. The tree
-is complete as soon as the init was received and the XOR is 0. Later news is ignored.
+is complete as soon as the init was received and the XOR is 0. Later entries are ignored.
 
 An acker that lost its position may apply a record twice or not at all. It may then complete a tree
-although the log in its order does not. Some of the acks may still prove it. If they XOR with the
-init to 0, then these acks have acked everything that they announced, because edges are random.
+although the log, in its order, does not show completion. A subset of the acks may still prove it.
+If the XOR of the init and this subset is 0, then these acks have acked all edges that they
+announced, because edges are random.
 """
 
 from collections.abc import Sequence
@@ -30,13 +31,13 @@ class CompletionProof(Struct, frozen=True):
     late: int = 0
     """Acks that arrived after the tree was complete."""
     counted: Sequence[int] = ()
-    """Indexes of the news that count."""
+    """Indexes of the entries that the proof uses."""
     in_order: bool = True
-    """True if the proof follows the order of the log. Otherwise it uses some of the acks."""
+    """True if the proof follows the order of the log. Otherwise it uses a subset of the acks."""
 
 
 def prove(news: Sequence[AckerEntry], acked: bool = False) -> CompletionProof:
-    """Compute the proof from all news of one tree in the order of the log.
+    """Compute the proof from all entries about one tree, in the order of the log.
 
     `acked` is True if the acker reported the tree as complete.
     """

@@ -1,6 +1,6 @@
 """Redact message contents from trees and facts.
 
-Users without permission to see values may still see where a message is.
+Users who may not see values may still see where a message is.
 """
 
 from collections.abc import Sequence

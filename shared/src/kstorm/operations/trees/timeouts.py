@@ -1,4 +1,4 @@
-"""Find what a tree waited for when its spout gave it up, ignoring later events."""
+"""Find what a tree waited for at the moment when its spout gave up on it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,8 +24,8 @@ def tree_at(tree: Tree, ms: int) -> Tree:
 def timeout_reasons(trees: Sequence[Tree], ms: int) -> Sequence[str]:
     """Describe what the trees of an attempt waited for at a Unix time in ms, one line per tuple.
 
-    Each line has the task that had not acked the tuple, and the tuple's position: `count[3], row
-    182 of wordcount.count/3/0: sent 30.1 s before, and not acked`.
+    Each line contains the task that had not acked the tuple, and the tuple's position: `count[3],
+    row 182 of wordcount.count/3/0: sent 30.1 s before, and not acked`.
     """
     return [said for tree in trees for said in _reasons_of(tree, ms)]
 
@@ -78,7 +78,9 @@ def _sent(tree: Tree, edge: int, ms: int) -> str:
 
 
 def _acked(tree: Tree, edge: int, ms: int) -> str:
-    """Return whether and how late the tuple was acked, as far as the records were read."""
+    """Describe whether the tuple was acked later, and when, according to the records that were
+    read.
+    """
     for number, entry in tree.entries.items():
         if entry is not None and edge in entry.acked:
             return f"acked {duration(max(0, tree.news[number].place.timestamp - ms))} too late"

@@ -1,8 +1,8 @@
 """Build a tree from its records.
 
-Parents are exact if the frames have them. Otherwise the parent is the only tuple of the tree that
-went to the emitting task, or one of several. If the acks can be resolved, they narrow these down to
-the tuples acked together with the announcement.
+Parents are exact if the frames contain them. Otherwise the candidates are the tuples of the tree
+that the emitting task received. If the acks can be resolved, they reduce the candidates to the
+tuples that were acked together with the announcement.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ class TreeTuple(Struct):
 
     edge: int
     sightings: Sequence[Sighting]
-    """Occurrences in frames. Several only if the record was sent twice."""
+    """Occurrences in frames. There are several only if the record was sent twice."""
     parents: Sequence[int] = ()
     """Edges of possible parents. Empty if the spout emitted the tuple."""
     exact: bool = True
@@ -48,9 +48,9 @@ class Tree(Struct):
     tuples: Mapping[int, TreeTuple]
     """Tuples by edge, in the order in which they were sent."""
     news: Sequence[AckerEntry]
-    """Entries about the tree in acker frames, in the order of the log."""
+    """The tree's entries in acker frames, in the order of the log."""
     entries: Mapping[int, AckCoverage | None]
-    """Tuples covered by each init and ack, by index in `news`. See `take_apart`."""
+    """Tuples covered by each init and ack, by index in `news`. See `coverage_of`."""
     endings: Sequence[TreeCompletion]
     proof: CompletionProof
 
@@ -61,7 +61,7 @@ class Tree(Struct):
 
     @property
     def origin(self) -> Origin | None:
-        """The message, if the init has it."""
+        """The message, if the init contains it."""
         return None if self.init is None else self.init.origin
 
     @property
@@ -88,7 +88,7 @@ class Tree(Struct):
 
     @property
     def ended(self) -> int | None:
-        """Unix time in ms of the completion, or else of the completing ack.
+        """Unix time in ms of the completion, or of the completing ack if the completion is missing.
 
         None if the tree is open.
         """
@@ -106,7 +106,7 @@ class Tree(Struct):
     def children(self) -> Mapping[int, Sequence[int]]:
         """Return children by parent edge, with 0 for the spout.
 
-        A tuple with several parents is listed at the first one.
+        A tuple with several parents is listed under the first one.
         """
         found: defaultdict[int, list[int]] = defaultdict(list)
         for edge, tuple in self.tuples.items():
@@ -142,10 +142,10 @@ def build(found: TreeRecords) -> Tree:
 
 
 def _in_order(news: Sequence[AckerEntry]) -> list[AckerEntry]:
-    """Return the news without duplicates in the order of the log.
+    """Return the entries without duplicates, in the order of the log.
 
-    All news is in one partition, as a root has one acker. The sort is stable, so news within a
-    record keeps the order in which it is applied.
+    All entries are in one partition, because a root has one acker task. The sort is stable, so
+    entries within a record keep the order in which the ledger applies them.
     """
     seen: dict[Any, AckerEntry] = {}
     for one in news:

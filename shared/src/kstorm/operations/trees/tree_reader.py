@@ -39,7 +39,7 @@ class RecordPlace(NamedTuple):
 
 
 class Sighting(Struct, frozen=True):
-    """A tuple of the tree in a frame."""
+    """An occurrence of a tuple of the tree in a frame."""
 
     edge: int
     stream: str
@@ -53,11 +53,11 @@ class Sighting(Struct, frozen=True):
     row: int
     """Index of the tuple in the frame."""
     by: str
-    """Instance that sent it, or empty if the frame does not have it."""
+    """Instance that sent it, or empty if the frame does not contain the name."""
     worked: int
     """Milliseconds of work before it was sent."""
     parents: Sequence[int]
-    """Edges of the tuples that it is anchored to, or empty if the frame does not have them."""
+    """Edges of the tuples that it is anchored to, or empty if the frame does not contain them."""
     values: Sequence[Any]
     others: Mapping[int, int] = {}
     """Edges of the same tuple in other trees, by root."""
@@ -104,7 +104,7 @@ class TreeRecords(Struct):
 
 
 class TreeReader:
-    """Collects what is about one tree from the records of a topology's topics, in any order."""
+    """Collects the data about one tree from the records of a topology's topics, in any order."""
 
     def __init__(self, topology: Outline, root: int) -> None:
         self.found = TreeRecords(root)
@@ -178,14 +178,14 @@ class TreeReader:
 def _roots_of(
     frame: TupleFrame, roots: Sequence[int], edges: Sequence[int], row: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield root and edge for each tree of a tuple that is in several."""
+    """Yield root and edge for each tree of a tuple that belongs to several trees."""
     if row in frame.more:
         yield roots[row], edges[row]
         yield from frame.more[row].items()
 
 
 def _acker_entries(frame: AckFrame, root: int, place: RecordPlace) -> Iterator[AckerEntry]:
-    """Yield news in the order in which the ledger applies them."""
+    """Yield the entries in the order in which the ledger applies them."""
     inits = unpack_ids(frame.init_roots)
     if root in inits:
         origins = read_origins(frame.origins, len(inits))

@@ -1,6 +1,7 @@
-"""Explain in one line why a message is not done.
+"""Explain in one line why a message is unfinished.
 
-The reason is what its newest tree waits for, and the state of the component that has to act.
+The explanation names what its newest tree waits for, and the state of the component that has to
+act.
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ class VerdictKind(StrEnum):
 
 
 class Verdict(Struct, frozen=True):
-    """State of a message: its outcome, or the reason why it is not done."""
+    """State of a message: its outcome, or the reason why it is unfinished."""
 
     message: MessageId
     kind: VerdictKind
@@ -53,7 +54,7 @@ class Verdict(Struct, frozen=True):
 
     @property
     def is_final(self) -> bool:
-        """True if the verdict stays, unless an operator replays the message."""
+        """True if the verdict cannot change, unless an operator replays the message."""
         return self.kind in (
             VerdictKind.DONE,
             VerdictKind.EXCEPT,
@@ -118,7 +119,7 @@ def _judge(message: MessageId, attempts: Sequence[Tree], facts: MessageFacts) ->
 
 
 def _with_tuple_letters(judged: Explanation, facts: MessageFacts) -> Explanation:
-    """Add the dead letters of the message's tuples: without these it is not done."""
+    """Add the dead letters of the message's tuples, because these tuples were not processed."""
     if not facts.tuple_letters:
         return judged
     told = except_for(facts.tuple_letters)
@@ -327,7 +328,7 @@ def _owner(place: tuple[str, int], facts: MessageFacts) -> str:
 
 
 _LONGEST: Final = 1.5
-"""Multiple of the message timeout after which a tree has failed at the latest."""
+"""A tree fails within this multiple of the message timeout."""
 _AT_ONCE_MS: Final = 1000
 """Time within which all trees of one attempt begin."""
 _OUTCOMES: Final = ("failed", "open", "acked")

@@ -10,7 +10,9 @@ from kstorm.operations.trees.tree import Tree, TreeTuple
 from kstorm.operations.trees.tree_reader import AckerEntry, RecordPlace
 
 _ALIKE: Final = 3
-"""Childless tuples to one component are shown as one row if there are more than this in a row."""
+"""If more than this number of consecutive tuples to one component have no children, they share one
+row.
+"""
 
 
 class WaterfallRow(Struct, frozen=True, kw_only=True):
@@ -35,9 +37,9 @@ class WaterfallRow(Struct, frozen=True, kw_only=True):
     by: str = ""
     """Process that acked it. For the spout's row, the process that emitted it."""
     worked: int = 0
-    """Milliseconds of work before that."""
+    """Milliseconds of work that the process did before the ack."""
     mark: str = ""
-    """Remark that it failed or keeps the tree open."""
+    """A remark if the tuple failed or keeps the tree open."""
     critical: bool = False
     """True if the end of the tree waited for it."""
     place: RecordPlace | None = None
@@ -98,7 +100,7 @@ class _Waterfall:
                 worked=init.worked,
             )
         yield from self._below(0, 1)
-        # Tuples in a cycle or below a missing parent.
+        # Add tuples in a cycle, or below a missing parent.
         lost = [edge for edge in self._tree.tuples if edge not in self._drawn]
         for edge in lost:
             yield self._row(self._tree.tuples[edge], 1)
@@ -175,7 +177,7 @@ class _Waterfall:
 
 
 def critical_path(tree: Tree) -> frozenset[int]:
-    """Return the edges from the tuple acked last up to the spout, as far as parents are known."""
+    """Return the edges from the tuple acked last up to the spout, if the parents are known."""
     times = ack_times(tree)
     edge = max(
         times, key=lambda edge: (times[edge], tree.tuples[edge].first.place.timestamp), default=None
@@ -189,7 +191,7 @@ def critical_path(tree: Tree) -> frozenset[int]:
 
 
 def acks_of(tree: Tree) -> Mapping[int, AckerEntry]:
-    """Return the first ack by edge, as far as acks could be resolved."""
+    """Return the first ack of each edge whose ack could be resolved."""
     found: dict[int, AckerEntry] = {}
     for number, entry in tree.entries.items():
         for edge in entry.acked if entry else ():
@@ -198,5 +200,5 @@ def acks_of(tree: Tree) -> Mapping[int, AckerEntry]:
 
 
 def ack_times(tree: Tree) -> Mapping[int, int]:
-    """Return the timestamp of the first ack by edge, as far as acks could be resolved."""
+    """Return the timestamp of the first ack of each edge whose ack could be resolved."""
     return {edge: ack.place.timestamp for edge, ack in acks_of(tree).items()}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 MOST_UNKNOWN: Final = 48
-"""Ids up to which an answer is trusted. At most one in 65,000 is wrong."""
+"""Answers are trusted for up to this number of IDs. At most one in 65,000 is wrong."""
 
 
 class XorSpan:
@@ -16,7 +16,7 @@ class XorSpan:
 
     def __init__(self, values: Iterable[int]) -> None:
         self.unique = True
-        """True if the values are independent: then every total has at most one answer."""
+        """True if the values are independent, so that every total has at most one answer."""
         # Leading bit → a sum, and a bit mask of the values that it consists of.
         self._rows: dict[int, tuple[int, int]] = {}
         self._count = 0
@@ -47,7 +47,8 @@ class XorSpan:
 
 
 def one_or_two(values: Sequence[int], total: int) -> Sequence[int] | None:
-    """Return the index of the value equal to `total`, or of two values whose XOR it is.
+    """Return the index of the value that equals `total`, or those of two values whose XOR equals
+    it.
 
     Takes linear time for any number of values.
     """

@@ -1,1 +1,3 @@
-"""The floor of the runtime: settings, log, metrics, secrets. It imports nothing else of the runtime."""
+"""The lowest layer of the runtime: settings, log, metrics, secrets. It imports no other part of the
+runtime.
+"""

@@ -11,7 +11,7 @@ import structlog
 from kstorm.printable import printable
 
 CLIENT_LOG = logging.getLogger("librdkafka")
-"""Logger of the Kafka clients. It passes the same kind of message once in five seconds."""
+"""Logger of the Kafka clients. It logs messages of the same kind at most once in five seconds."""
 
 Logger = Any
 """A structlog logger: `log.info("event", key=value)`."""
@@ -32,7 +32,7 @@ def configure(level: str = "INFO", form: str = "json", **bound: object) -> Logge
         if form == "json"
         else structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())
     )
-    # JSON escapes control characters by itself.
+    # The JSON encoder already escapes control characters.
     rendering: list[Any] = [
         structlog.processors.format_exc_info,
         *([] if form == "json" else [_printable]),

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import generate_latest
 
 EXPOSITION: Final = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-"""The headers of the page. aiohttp accepts a content type with a charset only here."""
+"""The headers of the page. aiohttp accepts a content type with a charset only as a header."""
 
 # seconds: 1 ms to about 134 s, 30 % apart
 _BOUNDS = [0.001 * 1.3**step for step in range(46)]
@@ -35,7 +35,7 @@ class Latency:
         self.total += seconds
 
     def add_all(self, seconds: list[float]) -> None:
-        """Add many. Each one takes a tenth of the time of `add`."""
+        """Add many values, each in a tenth of the time that `add` takes."""
         found = np.bincount(
             np.searchsorted(_BOUNDS_ARRAY, seconds), minlength=len(self.counts)
         ).tolist()
@@ -93,7 +93,7 @@ class Exposition:
         self._latencies.append((name, documentation, latency))
 
     def collect(self) -> Iterator[Any]:
-        """Yield the metric families. Called by prometheus_client."""
+        """Yield the metric families. prometheus_client calls this."""
         families: dict[str, Any] = {}
         for name, documentation, value, more in self._samples():
             labels = {**self._labels, **more}

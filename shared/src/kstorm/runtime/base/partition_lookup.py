@@ -1,4 +1,6 @@
-"""How the partitions of a spout are looked up: in Kafka, in ZooKeeper or in `StaticHosts`."""
+"""The interface by which a spout looks up its partitions: in Kafka, in ZooKeeper or in
+`StaticHosts`.
+"""
 
 from collections.abc import Sequence
 from typing import Final, Protocol

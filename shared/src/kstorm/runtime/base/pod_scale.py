@@ -1,8 +1,9 @@
-"""Decide whether a pod that is being stopped comes back. Pods of a StatefulSet do, under the same
-name, unless they were scaled away.
+"""Decide whether a pod that is being stopped comes back. Pods of a StatefulSet come back under the
+same name, unless they were scaled away.
 
-Kubernetes sends SIGTERM in both cases. They only differ in the StatefulSet's number of replicas,
-which is always set before the first pod is stopped. So the pod queries this number (docs/adr/0015).
+Kubernetes sends SIGTERM in both cases. The two cases differ only in the StatefulSet's number of
+replicas, which is always set before the first pod is stopped. So the pod queries this number
+(docs/adr/0015).
 """
 
 import os
@@ -18,7 +19,7 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.runtime.base.log import Logger
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# for each step, while the process keeps working
+# timeout of each step, during which the process keeps working
 _PATIENCE_SECONDS: Final = 2.0
 _MOST_BYTES: Final = 1 << 20
 
@@ -33,8 +34,9 @@ class _Scale(msgspec.Struct):
 
 
 def pod_number(instance: str, stateful_set: str) -> int:
-    """Return a pod's number in its StatefulSet. Raises `ConfigError` if it is not one of its
-    pods."""
+    """Return a pod's number in its StatefulSet. Raises `ConfigError` if the pod does not belong to
+    the StatefulSet.
+    """
     found = re.fullmatch(re.escape(stateful_set) + r"-([0-9]{1,9})", instance)
     if found is None:
         raise ConfigError(
@@ -46,8 +48,9 @@ def pod_number(instance: str, stateful_set: str) -> int:
 
 
 def is_scaled_away(instance: str, stateful_set: str, log: Logger) -> bool:
-    """Return True if a pod of a StatefulSet will not come back. Return False if Kubernetes does not
-    respond."""
+    """Return True if a pod of a StatefulSet will not come back, and False if it will or if
+    Kubernetes does not respond.
+    """
     if not stateful_set:
         return False
     try:

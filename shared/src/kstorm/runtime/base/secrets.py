@@ -1,6 +1,6 @@
 """Settings with secrets, from a variable or a mounted file. They are validated and never shown.
 
-No message of this module quotes what was read, since it may be a password.
+No message of this module quotes the content of a setting, because it may be a password.
 """
 
 import re

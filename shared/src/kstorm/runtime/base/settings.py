@@ -18,7 +18,7 @@ from kstorm.runtime.base.pod_scale import pod_number
 from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls, parse_tls
 from kstorm.topology import Topology
 
-_SECRETS = ("kafka_properties", "zookeeper_auth", "state_token")  # may be given by file
+_SECRETS = ("kafka_properties", "zookeeper_auth", "state_token")  # may be in a file instead
 _TOKEN_CHARACTERS = 16
 
 
@@ -42,14 +42,14 @@ class Settings:
     topology_id: str = ""
     """ID of this deployment of the topology, such as `wordcount-1-1489642910`. Empty: none.
 
-    All processes of a deployment have the same ID, also after a restart. Another deployment has
-    another one, for example the revision of a Helm release. It is stored with the offsets, and
-    `SpoutConfig.ignore_zk_offsets` needs it.
+    All processes of a deployment have the same ID, also after a restart. Each deployment has a
+    different ID, for example with the revision of the Helm release. The ID is stored with the
+    offsets, and `SpoutConfig.ignore_zk_offsets` needs it.
     """
 
     release: str = ""
-    """The installation of this process, such as `namespace/release` with Helm. It stays the same
-    over upgrades.
+    """The installation of this process, such as `namespace/release` with Helm. Upgrades do not
+    change it.
 
     `kstorm prepare` refuses a second installation that would take the tasks of the first. Empty:
     unknown.
@@ -61,8 +61,8 @@ class Settings:
     zookeeper: str = "localhost:2181"
     """ZooKeeper's connect string.
 
-    Spouts store offsets there, and read there whether their topology is deactivated. Spouts that
-    store no offsets also run while ZooKeeper is down.
+    Spouts store offsets in ZooKeeper, and read from it whether their topology is deactivated.
+    Spouts that store no offsets also run while ZooKeeper is down.
     """
 
     instance: str = field(default_factory=socket.gethostname)
@@ -77,15 +77,16 @@ class Settings:
     """Leave the consumer group when the process is stopped, so that others get its tasks after
     about a second.
 
-    Set it if no process comes back under this name (pods of a Deployment). Otherwise its tasks wait
-    for the session timeout.
+    Set it if no process comes back under this name, as with pods of a Deployment. Otherwise its
+    tasks wait for the session timeout.
     """
 
     stateful_set: str = ""
-    """The StatefulSet that `instance` is a pod of, if Kubernetes may be queried for its scale.
-    Empty: no query.
+    """The StatefulSet that `instance` is a pod of, if the process may read its scale from
+    Kubernetes. Empty: no query.
 
-    A pod that is scaled away then leaves its group as well, but a pod that comes back does not.
+    With this setting, a pod that is scaled away leaves its group too, but a pod that comes back
+    does not.
     """
 
     data_dir: Path = Path(".kstorm/data")
@@ -103,7 +104,7 @@ class Settings:
     is required."""
 
     state_token: str = field(default="", repr=False)
-    """Token for reading the state, at least 16 characters, or in the file that
+    """Token for reading the state, at least 16 characters, which may instead be in the file that
     `KSTORM_STATE_TOKEN_FILE` names.
 
     Empty: no token, and only this machine gets a response.
@@ -115,7 +116,8 @@ class Settings:
     end_partitions: int = 0
     """Number of partitions with which the process creates missing source and sink topics.
 
-    For a Kafka that is part of the topology's release. 0: these topics are created elsewhere.
+    Used with a Kafka that is part of the topology's release. 0: the process does not create these
+    topics.
     """
 
     log_level: str = "INFO"
@@ -127,14 +129,14 @@ class Settings:
     kafka_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further librdkafka properties for every client (TLS, SASL), as a JSON object.
 
-    Those in the file that `KSTORM_KAFKA_PROPERTIES_FILE` names are added and take precedence.
+    Properties in the file that `KSTORM_KAFKA_PROPERTIES_FILE` names are added and take precedence.
     """
 
     zookeeper_auth: str = field(default="", repr=False)
     """Login for ZooKeeper: `digest:user:password`, or `sasl:user:password` for SASL's DIGEST-MD5.
 
-    It may be in the file that `KSTORM_ZOOKEEPER_AUTH_FILE` names. Nodes created with it are
-    accessible to this user only. Empty: no login, and created nodes are open to all.
+    It may be in the file that `KSTORM_ZOOKEEPER_AUTH_FILE` names. Nodes that are created with a
+    login are accessible to this user only. Empty: no login, and created nodes are open to all.
     """
 
     zookeeper_tls: ZooKeeperTls | None = None
@@ -164,8 +166,8 @@ class Settings:
             "bootstrap.servers": self.bootstrap_servers,
             "reconnect.backoff.ms": 100,
             "reconnect.backoff.max.ms": 2000,
-            # Otherwise a client forgets all brokers when their connections break, and may wait
-            # forever for a broker that it has forgotten.
+            # Otherwise a client forgets all brokers when their connections break, and may then wait
+            # forever.
             "metadata.recovery.strategy": "none",
             **self.kafka_properties,
             "logger": CLIENT_LOG,

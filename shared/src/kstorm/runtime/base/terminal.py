@@ -21,8 +21,9 @@ _WIDE: Final = 100_000
 
 
 class Screen(Console):
-    """A rich console that makes all printed data printable. Colours and cursor movements are its
-    own."""
+    """A rich console that makes all printed data printable. Only the console itself adds colours
+    and cursor movements.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -30,12 +31,12 @@ class Screen(Console):
             self.width = _WIDE
 
     def render_str(self, text: str, **options: Any) -> Text:
-        # Tables measure their cells here.
+        # Tables use this method to measure their cells.
         return super().render_str(printable(text), **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
-        # All output passes through here.
+        # All output passes through this method.
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))

@@ -1,8 +1,8 @@
 """TLS for ZooKeeper: the trusted authorities and the client's certificate.
 
 **A server's certificate is always checked**, only against `ca` if that is given. **Files are read
-for each connection**, so renewed certificates need no restart. This module does not need kazoo, so
-bolts run without kazoo.
+for each connection**, so renewed certificates need no restart. This module does not import kazoo,
+so that bolts run without it.
 """
 
 import socket
@@ -22,18 +22,18 @@ _EXAMPLE: Final = (
 
 
 class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The JSON object in `KSTORM_ZOOKEEPER_TLS`. `{}` is TLS with all defaults.
+    """The JSON object in `KSTORM_ZOOKEEPER_TLS`. `{}` means TLS with all defaults.
 
-    It holds no secrets: these are in the files.
+    It contains no secrets, because these are in the files.
     """
 
     ca: str = ""
-    """PEM file of the only authorities to trust. Empty: those that the system trusts."""
+    """PEM file of the only authorities to trust. Empty: the system's authorities."""
 
     certfile: str = ""
     """PEM file with the client's certificate, which may also contain its key. Empty: none.
 
-    ZooKeeper requires it, depending on its `ssl.clientAuth`.
+    ZooKeeper's `ssl.clientAuth` determines whether it is required.
     """
 
     keyfile: str = ""
@@ -99,8 +99,9 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             ) from None
 
     def _password(self) -> str:
-        """Return the key's password. Called only if the key has one. Without this, OpenSSL would
-        prompt on the terminal."""
+        """Return the key's password. OpenSSL calls this only if the key has a password. Without
+        this function, it would prompt on the terminal.
+        """
         if not self.keyfile_password_file:
             name = "keyfile" if self.keyfile else "certfile"
             raise self._unusable(
@@ -123,10 +124,10 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def parse_tls(text: str) -> ZooKeeperTls:
-    """Parse the setting and check its files. Raises `ConfigError`, which shows nothing but file
+    """Parse the setting and check its files. Raises `ConfigError`, which quotes nothing except file
     names.
 
-    Other text is not shown, since it may be a misplaced password.
+    Other text may be a misplaced password.
     """
     try:
         found = msgspec.json.decode(text.encode(errors="replace"), type=ZooKeeperTls)

@@ -28,7 +28,7 @@ from kstorm.runtime.base.settings import Settings
 _TIMEOUT_SECS: Final = 20.0
 _LOOK_SECS: Final = 0.2
 _TRUST_SECS: Final = 5.0
-# Time until all brokers know a new topic.
+# Time within which all brokers learn of a new topic.
 _NEW_TOPIC_SECS: Final = 3.0
 _REMEDIES: Final = {
     KafkaError._AUTHENTICATION: "check sasl.mechanism, sasl.username and sasl.password in "
@@ -43,13 +43,13 @@ class Admin:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        # By the broker's address.
+        # Errors by the broker's address.
         self._refusals: dict[str, KafkaError] = {}
         self._complaint = ""
         config: dict[str, Any] = {
             **settings.client_config,
             # A short backoff makes a refusal arrive after one or two attempts instead of ten. About
-            # half of it is spent before librdkafka connects.
+            # half of the backoff passes before librdkafka connects.
             "reconnect.backoff.ms": 200,
             "error_cb": self._heard,
             "log_level": 0,
@@ -65,7 +65,7 @@ class Admin:
         """Return the partition count of every topic in the cluster.
 
         Raises `NoBrokerError` if no broker responds within `within` seconds. Raises `BrokerError`
-        if all brokers refuse the connection, or if any has when the time is up.
+        if all brokers refuse the connection, or if at least one has refused it when the time is up.
         """
         deadline, patience = time.monotonic() + within, _LOOK_SECS
         while True:
@@ -73,7 +73,7 @@ class Admin:
                 found = self.client.list_topics(timeout=patience)
             except KafkaException as error:
                 self.client.poll(0)
-                # Refusals arrive quickly, and a slow broker gets more time.
+                # Refusals arrive quickly. The longer wait is for slow brokers.
                 patience *= 2
                 late = time.monotonic() > deadline
                 if len(self._refusals) >= self._brokers or (late and self._refusals):
@@ -108,7 +108,9 @@ class Admin:
             time.sleep(_LOOK_SECS)
 
     def group_members(self, groups: Sequence[str]) -> dict[str, Sequence[MemberDescription]]:
-        """Return the members of consumer groups, none for missing ones. Raises `BrokerError`."""
+        """Return the members of consumer groups, with an empty list for a missing group. Raises
+        `BrokerError`.
+        """
         described = self.described_groups(groups)
         return {group: () if found is None else found.members for group, found in described.items()}
 
@@ -135,9 +137,9 @@ class Admin:
     ) -> dict[str, Future[Any]]:
         """Return the committed offsets by group. `within`: timeout of each of two requests.
 
-        Groups are described first. If the broker is not the group's coordinator (in a new Kafka or
-        after a broker failed), this returns an error. A request for offsets would crash the process
-        instead in librdkafka 2.16 (confluentinc/librdkafka#5040).
+        Groups are described first. If the broker is not the group's coordinator (in a new Kafka, or
+        after a broker has failed), the description returns an error. In librdkafka 2.16, a request
+        for offsets would crash the process instead (confluentinc/librdkafka#5040).
         """
         groups = [each.group_id for each in asked]
         answers: dict[str, Future[Any]] = {}

@@ -1,9 +1,9 @@
 """Detects that a client has lost all broker addresses and cannot recover.
 
-A broker that shuts down may report an empty broker list, as the last one of its cluster does.
-librdkafka (2.16) then drops the brokers that it knows. It dropped its bootstrap addresses when it
-received the first broker list. With `metadata.recovery.strategy=none` it does not recover. With
-`rebootstrap` it does, but calls that wait for an earlier broker may never return.
+A broker that shuts down may report an empty broker list, as the last broker of a cluster does.
+librdkafka (2.16) then drops all of its brokers. Its bootstrap addresses are gone too, because it
+dropped them when it received the first broker list. With `metadata.recovery.strategy=none` it does
+not recover. With `rebootstrap` it does, but calls that wait for an earlier broker may never return.
 """
 
 from typing import Any, Final
@@ -12,7 +12,9 @@ from kstorm.errors import BrokerError
 from kstorm.runtime.kafka.statistics import SELDOM_MS, ClientStatistics, read_statistics
 
 _LOOKS: Final = 2
-"""Consecutive statistics without a broker: there may be a short gap between two brokers."""
+"""Number of consecutive statistics without a broker. More than one is needed, because there may be
+a short gap between two brokers.
+"""
 _LOGICAL: Final = "logical"
 """Source of the placeholder for a group coordinator, which is not a broker itself."""
 
@@ -25,7 +27,7 @@ class BrokerLossDetector:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """librdkafka properties of a client whose statistics are used only here.
+        """librdkafka properties of a client whose statistics serve only this detector.
 
         The client must be polled even when idle, because librdkafka buffers statistics until then.
         """

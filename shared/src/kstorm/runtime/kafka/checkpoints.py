@@ -1,6 +1,6 @@
 """Writes changelogs in Kafka transactions that are fenced by the consumer group.
 
-A process that was paused for longer than its session has lost its tasks without knowing it. If it
+A process that was paused for longer than its session has lost its tasks without noticing. If it
 still wrote to a changelog, its records would follow the new owner's, and the next recovery would
 read them. So each checkpoint is a transaction that also includes input offsets with the group's
 generation. The broker rejects offsets of a former member, and with them the whole transaction
@@ -31,6 +31,7 @@ from kstorm.runtime.kafka.epoch_records import (
     produce_pairs,
     produce_unreported,
 )
+from kstorm.runtime.kafka.position_notes import noted
 from kstorm.runtime.kafka.refusals import (
     AbortedError,
     RecordsRefusedError,
@@ -49,7 +50,7 @@ from kstorm.runtime.kafka.transactional_producer import (
 T = TypeVar("T")
 
 Pair = tuple[bytes, bytes | None]
-"""A key and its value. None deletes it."""
+"""A key and its value. The value None deletes the key."""
 
 _CALL_SECS: Final = 10.0
 _STUCK_SECS: Final = 5.0
@@ -61,7 +62,7 @@ _PAUSE_SECS: Final = 0.1
 _AT_ONCE_SECS: Final = 1.0
 """Interval after which librdkafka silently resends a request."""
 _BATCH_BYTES: Final = 1_000_000
-"""librdkafka's default. No batch of several records is longer."""
+"""librdkafka's default limit for a batch of several records."""
 _BY_COORDINATORS: Final = (Request.OFFSETS, Request.COMMIT, Request.ABORT)
 """Requests answered by Kafka's coordinators, not by librdkafka or partition leaders."""
 
@@ -71,9 +72,9 @@ class CheckpointWriter:
 
     The offsets are sent only after all records are in the changelog. Otherwise a process could
     pause after sending the offsets and lose its tasks. The next owner would read the changelog
-    without the missing records and wait only for the group's offset. When the process resumed, it
-    would commit both, and the next owner would continue after tuples that its state does not
-    include.
+    without the missing records, and would wait only for the group's offset. When the paused process
+    resumed, it would commit both, and the next owner would continue after tuples that its state
+    does not include.
     """
 
     def __init__(
@@ -101,8 +102,8 @@ class CheckpointWriter:
         self.aborted = self.replaced = 0
         self._written = 0
         self._requests = Transactions()
-        # True once a record was refused in this run. Then each record's delivery report is
-        # requested, which is expensive.
+        # True once a record was refused in this run. From then on, a delivery report is requested
+        # for each record, which is expensive.
         self._listens = False
         self._batch_bytes = _BATCH_BYTES
         self._producer = self._new_producer()
@@ -120,7 +121,9 @@ class CheckpointWriter:
         )
 
     async def open(self) -> None:
-        """Abort a transaction left open by an earlier run. Raises as `begin_transactions` does."""
+        """Abort a transaction that an earlier run left open. Raises the errors of
+        `init_transactions`.
+        """
         await self._on_thread(partial(self._begin, TRANSACTION_SECS))
 
     def _begin(self, seconds: float) -> None:
@@ -129,15 +132,15 @@ class CheckpointWriter:
     async def write(self, changelog: str, effect: Transact) -> dict[int, int]:
         """Write changes and records, and commit input offsets and positions, all or nothing.
 
-        Returns the last offset of each partition with changes. A transaction with offsets alone is
-        fenced in the same way. An empty effect does nothing.
+        Returns the last offset of each partition with changes. A transaction that only has offsets
+        is fenced in the same way. An empty effect does nothing.
 
         A rejected transaction is retried unchanged. On an error, nothing is written:
 
         - `RecordsRefusedError`: some records of sinks are rejected permanently.
         - `FencedError`: the tasks belong to another process.
-        - `BrokerError`: it did not succeed within a minute, or an operator must fix something
-          first.
+        - `BrokerError`: the transaction did not succeed within a minute, or an operator must fix
+          something first.
         """
         pairs = [
             (partition, key, value)
@@ -145,7 +148,7 @@ class CheckpointWriter:
             for key, value in some
         ]
         places = [TopicPartition(self._input_topic, *place) for place in effect.offsets.items()]
-        places += [TopicPartition(*place, offset) for place, offset in effect.positions.items()]
+        places += [noted(place, offset) for place, offset in effect.positions.items()]
         if not pairs and not places and not effect.records:
             return {}
         async with self._lock:
@@ -161,7 +164,7 @@ class CheckpointWriter:
                     attempting = self._on_thread(partial(self._attempt, writing, attempt))
                     last = await asyncio.wait_for(attempting, _PATIENCE_SECS)
                 except TimeoutError:
-                    # librdkafka may block forever if its consumer was fenced meanwhile.
+                    # librdkafka may block forever if its consumer was fenced during the call.
                     raise self._failed(f"no response within {_PATIENCE_SECS:.0f} s") from None
                 except RecordsRefusedError:
                     self.aborted += 1
@@ -358,13 +361,13 @@ class CheckpointWriter:
         return refusals.culprits(alone=True)
 
     def _take_back(self) -> None:
-        """Abort a transaction with refused records.
+        """Abort a transaction that contains refused records.
 
         The producer is replaced before the next transaction, which also ends this one if the abort
         fails. After a refusal, librdkafka may drop some records of the next transaction.
         """
         self._producer.purge()
-        # The abort would block while delivery reports are left.
+        # The abort would block while delivery reports are pending.
         if not self._producer.flush(_SLICE_SECS):
             with suppress(KafkaException):
                 self._producer.abort_transaction(_AT_ONCE_SECS)

@@ -40,7 +40,7 @@ class CompletionsReader(threading.Thread):
         pass_over: Callable[[int, UndecodableRange], None],
         fatal: Callable[[Exception], None],
     ) -> None:
-        """`deliver` and `pass_over` are called on the event loop, see `TaskOwner`."""
+        """`deliver` and `pass_over` are called on the event loop, like those of `TaskOwner`."""
         super().__init__(name="completions-reader", daemon=True)
         self._topic, self._loop, self._fatal = topic, loop, fatal
         self._deliver, self._pass_over = deliver, pass_over

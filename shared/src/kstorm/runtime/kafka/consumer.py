@@ -1,9 +1,9 @@
 """Reads a component's input topic and owns its tasks: one librdkafka consumer on its own thread.
 
-Task = partition, and the consumer group assigns tasks to the processes of a component. Static
-membership: a process that returns under its instance name within the session timeout gets its tasks
-back without a rebalance of the others. Cooperative assignment: tasks that stay keep running while
-others move. docs/adr/0001 has the measurements behind this.
+Each task is a partition, and the consumer group assigns tasks to the processes of a component. With
+static membership, a process that returns under its instance name within the session timeout gets
+its tasks back without a rebalance. With cooperative assignment, tasks that stay continue to run
+while others move. docs/adr/0001 has the measurements behind this.
 
 The thread never touches tasks. It passes whole polls to the event loop and runs the owner's
 coroutines there: `assigned` before a task's first record, `revoked` after its last.
@@ -42,10 +42,14 @@ from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
 from kstorm.runtime.kafka.unassigned_tasks import UnassignedTaskDetector, query_of_unassigned
 from kstorm.runtime.kafka.undecodable import UndecodableBatchProbe, UndecodableRange
 
-# Wait this long for the work in hand to shrink before pausing, because pausing discards prefetched
+# Wait this long for the current work to shrink before pausing, because a pause discards prefetched
 # records.
 _PATIENCE_SECONDS = 0.5
-_POLL_RECORDS = 100
+# A poll is executed as one unit. With many tasks its records are small, and one that has more of them
+# costs less for each.
+_POLL_BYTES = 256 * 1024
+_POLL_RECORDS = 1000
+_CONSUME_RECORDS = 100
 _POLL_SECONDS = 0.05
 _LEAVE_SECONDS = 2.0
 _CLOSE_SECONDS = 5.0
@@ -60,7 +64,7 @@ class TaskOwner(Protocol):
     async def assigned(self, committed: Mapping[int, int]) -> None:
         """Prepare these tasks, which resume at these input offsets.
 
-        Their records arrive after `ready` was called.
+        Their records arrive after `ready` is called.
         """
         ...
 
@@ -82,7 +86,7 @@ class TaskOwner(Protocol):
 
 
 class TaskConsumer(threading.Thread):
-    """Call `start` once, and `stop`, which blocks."""
+    """Call `start` once, and at the end `stop`, which blocks."""
 
     def __init__(
         self,
@@ -100,11 +104,12 @@ class TaskConsumer(threading.Thread):
         reads: bool = True,
         from_committed: bool = False,
     ) -> None:
-        """`revoke_secs`: the longest time in which the owner releases tasks.
+        """`revoke_secs` is the longest time that the owner takes to release tasks.
 
-        `full`: True while the owner wants no more records. Called on the consumer's thread.
-        `reads=False`: only take part in task assignment. The records are read elsewhere.
-        `from_committed`: a task without a committed offset ends the process.
+        `full` returns True while the owner does not want more records. It is called on the
+        consumer's thread. With `reads=False`, the consumer only takes part in the assignment of
+        tasks, and another client reads the records. With `from_committed`, a task without a
+        committed offset ends the process.
         """
         super().__init__(name="task-consumer", daemon=True)
         self._group, self._revoke_secs, self._from_committed = group, revoke_secs, from_committed
@@ -128,7 +133,7 @@ class TaskConsumer(threading.Thread):
         self._full, self._throttled = full, False
         self._metadata: Any = None
         self.transactions = OpenTransactions(topic)
-        """Open transactions that block this consumer."""
+        """The open transactions that block this consumer."""
         self.assignment: set[int] = set()
         """Partitions assigned to this process."""
         config: dict[str, Any] = {
@@ -140,14 +145,15 @@ class TaskConsumer(threading.Thread):
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": session_timeout_ms,
             "max.poll.interval.ms": _most_ms_without_poll(revoke_secs, session_timeout_ms),
-            # Members learn of a rebalance by their heartbeats.
+            # Members learn of a rebalance in the response to a heartbeat.
             "heartbeat.interval.ms": min(500, session_timeout_ms // 5),
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "queued.max.messages.kbytes": 16 * 1024,
             "fetch.wait.max.ms": 100,
-            # librdkafka's default of 1000 leaves the processor idle whenever the queue was full.
+            # librdkafka's default of 1000 leaves the processor idle after each time that the queue
+            # was full.
             "fetch.queue.backoff.ms": 20,
             "fetch.message.max.bytes": 4 << 20,
             **OWN_TOPICS,
@@ -166,22 +172,24 @@ class TaskConsumer(threading.Thread):
 
     @property
     def throttled(self) -> bool:
-        """True while reading is paused because too much is in hand."""
+        """True while reading is paused because too much input is being processed."""
         return self._throttled
 
     @property
     def stands_by(self) -> bool:
-        """True if it has no task and expects none, because a session has passed since it joined."""
+        """True if this process has no task and expects none, because a session has passed since it
+        joined.
+        """
         return not self.assignment and time.monotonic() > self._waits_until
 
     def ready(self, partition: int) -> None:
-        """Allow the records of a task that is now ready."""
+        """Allow the delivery of records of a task that is now ready."""
         self.preparing.discard(partition)
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         """Commit offsets without waiting.
 
-        A failure is only logged, because it only causes records to be executed again.
+        A failure is only logged, because its only effect is that records are executed again.
         """
         if offsets:
             self._orders.give(lambda: self._commit(offsets, asynchronous=True))
@@ -197,7 +205,7 @@ class TaskConsumer(threading.Thread):
         """Return this member's group metadata, for a transaction.
 
         It is cached until the next rebalance, because the consumer's thread responds only between
-        two polls. If the cached generation is rejected as outdated, ask `anew`.
+        two polls. If Kafka rejects the cached generation as outdated, call this with `anew`.
         """
         if anew or self._metadata is None:
             self._metadata = await asyncio.wrap_future(
@@ -208,7 +216,7 @@ class TaskConsumer(threading.Thread):
     def stop(self) -> None:
         """Revoke all tasks, leave and wait for the thread.
 
-        The group is notified if this process is known not to come back.
+        If it is known that this process will not come back, the group is notified.
         """
         self._leaves = self._leaves or is_scaled_away(
             self._settings.instance, self._settings.stateful_set, self._log
@@ -258,8 +266,8 @@ class TaskConsumer(threading.Thread):
     def _close(self) -> None:
         """Close the consumer, which releases the remaining tasks.
 
-        If no broker responds, librdkafka's `close` may never return after that. It is then
-        abandoned, because the group no longer needs its last request.
+        If no broker responds, librdkafka's `close` may never return. It is then abandoned, because
+        its last request is not needed.
         """
         caller = DeadlineExecutor("close")
         closing = caller.begin(self._consumer.close)
@@ -286,7 +294,7 @@ class TaskConsumer(threading.Thread):
         self._poll_while(lambda: bool(self._consumer.memberid()), _LEAVE_SECONDS)
 
     def _poll_while(self, condition: Callable[[], bool], seconds: float) -> None:
-        """Poll without processing. These records stay uncommitted, for the next owner."""
+        """Poll without processing. The records stay uncommitted, and the next owner reads them."""
         deadline = time.monotonic() + seconds
         while condition() and time.monotonic() < deadline:
             self._orders.serve()
@@ -299,10 +307,20 @@ class TaskConsumer(threading.Thread):
         first = self._consumer.poll(_POLL_SECONDS)
         if first is None:
             return
-        polled = [first, *self._consumer.consume(_POLL_RECORDS, 0)]
-        good = [message for message in polled if self._is_record(message)]
+        good = [message for message in self._ready_after(first) if self._is_record(message)]
         if good:
             self._loop.call_soon_threadsafe(self._owner.deliver, good)
+
+    def _ready_after(self, first: Message) -> list[Message]:
+        """Return a poll: the first message and what librdkafka has fetched behind it."""
+        polled, size = [first], len(first)
+        while size < _POLL_BYTES and len(polled) < _POLL_RECORDS:
+            more = self._consumer.consume(_CONSUME_RECORDS, 0)
+            polled += more
+            size += sum(map(len, more))
+            if len(more) < _CONSUME_RECORDS:
+                break
+        return polled
 
     def _go_on_behind(self) -> None:
         """Report undecodable batches to the owner and continue after them."""
@@ -310,7 +328,8 @@ class TaskConsumer(threading.Thread):
             try:
                 self._consumer.seek(TopicPartition(*place, batch.end))
             except KafkaException as error:
-                # The partition is not being read now. When it is, the error comes again.
+                # The partition is not being read at the moment. When it is read again, the error is
+                # returned again.
                 self._log.warning(
                     "seek_refused", error=error.args[0].str(), partition=place.partition
                 )
@@ -322,7 +341,7 @@ class TaskConsumer(threading.Thread):
         error = message.error()
         if error is None:
             return True
-        # Check the text, because librdkafka's code only reports a fatal error.
+        # Check the text, because librdkafka's error code only means that the error is fatal.
         if _FENCED in error.str():
             raise FencedError(
                 f"another process runs as {self._settings.instance!r}, or a restarted broker "
@@ -335,7 +354,9 @@ class TaskConsumer(threading.Thread):
         return False
 
     def _regulate(self) -> None:
-        """Pause partitions that are not ready, or all if the owner is full. Tasks are kept."""
+        """Pause partitions that are not ready, or all partitions if the owner is full. The tasks
+        stay assigned.
+        """
         if not self._throttled:
             patience = time.monotonic() + _PATIENCE_SECONDS
             while self._full() and time.monotonic() < patience:
@@ -415,7 +436,9 @@ class TaskConsumer(threading.Thread):
         consumer.incremental_unassign(places)
 
     def _wait_for(self, done: "Future[None]") -> None:
-        """Wait for a coroutine of the event loop, which may itself queue calls for this thread."""
+        """Wait for a coroutine of the event loop, serving calls that it may queue for this thread
+        meanwhile.
+        """
         deadline = time.monotonic() + self._revoke_secs
         while not done.done():
             if time.monotonic() > deadline:
@@ -443,9 +466,10 @@ class TaskConsumer(threading.Thread):
 def _most_ms_without_poll(revoke_secs: float, session_timeout_ms: int) -> int:
     """Return `max.poll.interval.ms`, which is also the timeout for rejoining the group.
 
-    The group waits this long for members to rejoin, so it must exceed the time to release tasks. It
-    is not longer than that, because librdkafka waits this long before it repeats a join request.
-    Brokers may lose such a request: one did so after it was killed and loaded its groups twice.
+    The group waits this long for members to rejoin, so it must exceed the time to release tasks.
+    But it should not be longer than necessary, because librdkafka waits this long before it repeats
+    a join request. Brokers may lose such a request: one did so after it was killed and then loaded
+    its groups twice.
     """
     return min(
         max(session_timeout_ms, int((revoke_secs + _POLL_MARGIN_SECONDS) * 1000)),

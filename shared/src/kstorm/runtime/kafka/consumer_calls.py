@@ -1,7 +1,7 @@
 """Queues calls from other threads on a consumer for the thread that owns it.
 
 librdkafka's Python consumer holds its lock while it polls. So a direct call from another thread
-might wait for many polls. A queued call waits for one poll at most.
+might have to wait for many polls. A queued call waits for at most one poll.
 """
 
 import queue

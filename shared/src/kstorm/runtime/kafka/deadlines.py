@@ -18,8 +18,8 @@ class DeadlineError(Exception):
 class DeadlineExecutor:
     """Makes calls one at a time on its own thread.
 
-    A call that does not return in time is abandoned with its thread, which does not prevent process
-    exit. The next call gets a new thread.
+    A call that does not return in time is abandoned together with its thread, which does not
+    prevent the process from exiting. The next call gets a new thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -64,5 +64,5 @@ def _serve(calls: _Calls) -> None:
             future.set_exception(error)
         else:
             future.set_result(result)
-        # Otherwise a replaced producer would stay alive until the next call.
+        # Without this, a replaced producer would stay alive until the next call.
         del (order, call, future)

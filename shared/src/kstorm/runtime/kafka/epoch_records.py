@@ -1,4 +1,4 @@
-"""Passes the records of a transaction to librdkafka, which is its per-record cost.
+"""Passes the records of a transaction to librdkafka. This is the cost per record.
 
 `Producer.produce` takes 0.4 µs, and a Python function call around it takes longer than that. So the
 loops call it directly, and `produce_when_room` only when the queue is full.
@@ -68,8 +68,8 @@ def produce_each(
 ) -> None:
     """Produce numbered records.
 
-    With `listens`, `refusals` gets the delivery report of each record. Otherwise it gets only
-    immediate refusals.
+    With `listens`, `refusals` receives the delivery report of each record. Otherwise it receives
+    only immediate refusals.
     """
     produce = producer.produce
     for number, out in records:
@@ -95,7 +95,7 @@ def produce_each(
 def produce_unreported(
     producer: Producer, records: Sequence[OutgoingRecord], refusals: Refusals
 ) -> None:
-    """Produce the records of an epoch. `refusals` gets only immediate refusals."""
+    """Produce the records of an epoch. `refusals` receives only immediate refusals."""
     parts = records.parts if isinstance(records, EpochRecords) else records
     number = 0
     for in_columns, some in groupby(parts, _is_in_columns):

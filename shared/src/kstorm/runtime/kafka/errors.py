@@ -1,4 +1,6 @@
-"""Classifies client errors as temporary or final, and raises errors in lists of partitions."""
+"""Classifies client errors as temporary or final, and raises the errors that lists of partitions
+contain.
+"""
 
 from collections.abc import Iterable
 from typing import Final

@@ -1,4 +1,4 @@
-"""Looks up the committed offsets of a spout's consumer group: the `PositionReader`."""
+"""Looks up the committed offsets of a spout's consumer group. Implements `PositionReader`."""
 
 import threading
 import time
@@ -11,6 +11,7 @@ from kstorm.errors import BrokerError, KstormError
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.errors import NOT_ALLOWED, raise_first_error
+from kstorm.runtime.kafka.position_notes import with_note
 
 _ANSWER_SECS: Final = 20.0
 _CALL_SECS: Final = 5.0
@@ -22,7 +23,7 @@ _AT_ONCE: Final = 8
 class GroupPositions:
     """Committed offsets of one consumer group. Used on the event loop, where only `close` blocks.
 
-    It uses a consumer that is not a member, because an admin client closed during a request can
+    It uses a consumer that is not a member. An admin client that is closed during a request can
     crash or block the process (librdkafka 2.16.0).
     """
 
@@ -81,4 +82,4 @@ class GroupPositions:
                 if over or self._closing.wait(_PAUSE_SECS):
                     raise
             else:
-                return found[0].offset
+                return with_note(found[0].offset, found[0].metadata)

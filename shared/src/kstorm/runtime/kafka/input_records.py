@@ -1,4 +1,4 @@
-"""Reads single input records of a task again: frames that a former owner left unfinished."""
+"""Reads single input records of a task again: the frames that a former owner did not finish."""
 
 import time
 from collections.abc import Iterable, Sequence

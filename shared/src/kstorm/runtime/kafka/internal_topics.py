@@ -1,8 +1,8 @@
 """Explains why brokers cannot store transactions or group offsets.
 
-Both are records in internal topics. The brokers create these on first use, from broker settings.
-Clients only receive "try again" errors. If the user may not read these settings, the message names
-the ones to check.
+Both are stored as records in internal topics. The brokers create these topics on first use,
+according to the brokers' settings. If that fails, clients only receive "try again" errors. If the
+user may not read these settings, the message names the ones to check.
 """
 
 import time
@@ -18,7 +18,7 @@ from kstorm.runtime.kafka.admin import Admin
 
 _ANSWER_SECS: Final = 5.0
 _PATIENCE_SECS: Final = 50.0
-# Patience if there are fewer brokers than replicas, because more may be starting.
+# Longest wait if there are fewer brokers than replicas, because more may be starting.
 _STARTING_SECS: Final = 20.0
 _MIN_ISR: Final = "min.insync.replicas"
 
@@ -43,8 +43,8 @@ OFFSETS: Final = InternalTopic("__consumer_offsets", "offsets.topic.replication.
 def permanent_problem(topic: InternalTopic, settings: Settings, since: float) -> str:
     """Return the problem and its remedy once further waiting is useless, or "".
 
-    `since` is the time of the first request. Brokers that restart get time to finish. Blocks for
-    some seconds.
+    `since` is the time of the first request. Brokers that are restarting get time to finish. Blocks
+    for some seconds.
     """
     waited = time.monotonic() - since
     if waited < _STARTING_SECS:
@@ -56,11 +56,11 @@ def permanent_problem(topic: InternalTopic, settings: Settings, since: float) ->
 class _Problem(NamedTuple):
     reason: str
     lasting: bool
-    """True if the topic cannot be created, so a broker that returns does not help."""
+    """True if the topic cannot be created, so that the return of a broker would not help."""
 
 
 def _problem(topic: InternalTopic, settings: Settings) -> _Problem:
-    """Find the problem, as far as this user's rights permit."""
+    """Find the problem, if this user's rights permit it."""
     try:
         admin = Admin(settings)
         brokers = set(admin.client.list_topics(timeout=_ANSWER_SECS).brokers)

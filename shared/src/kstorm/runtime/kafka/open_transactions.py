@@ -1,9 +1,10 @@
-"""Detects stuck transactions: an open one hides all later records of a partition from readers.
+"""Detects stuck transactions. An open transaction hides all later records of a partition from
+readers.
 
 kstorm's transactions are open for milliseconds. If the process dies within one, it stays open until
-the process is back or the broker aborts it. Kafka's clients cannot list transactions here. But each
-fetch returns the last stable offset. If that stays the same while the log grows, a transaction is
-open at that offset.
+the process is back or the broker aborts it. librdkafka cannot list transactions. But each fetch
+returns the last stable offset. If that stays the same while the log grows, a transaction is open at
+that offset.
 """
 
 import time
@@ -18,16 +19,16 @@ _LONG_SECS: Final = 5.0  # all of kstorm's transactions are shorter
 class OpenTransactions:
     """Open transactions of the partitions that one consumer reads.
 
-    `heard` is called on the consumer's thread, the rest on the event loop.
+    `heard` is called on the consumer's thread, and all other methods on the event loop.
     """
 
     def __init__(self, topic: str, now: Callable[[], float] = time.monotonic) -> None:
         self._topic, self._now = topic, now
-        # By partition: its last stable offset, and when this was first seen.
+        # By partition: the last stable offset, and the time at which it was first seen.
         self._since: dict[int, tuple[int, float]] = {}
 
     def heard(self, statistics: ClientStatistics, read: Collection[int]) -> None:
-        """Evaluate librdkafka's statistics. `read`: the partitions that are being fetched."""
+        """Evaluate librdkafka's statistics. `read` contains the partitions that are being fetched."""
         since, now = self._since, self._now()
         found: dict[int, tuple[int, float]] = {}
         for number in read:

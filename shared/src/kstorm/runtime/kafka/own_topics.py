@@ -9,7 +9,7 @@ from kstorm.topology import Topology
 def create_own_topics(topology: Topology, settings: Settings, partitions: int) -> list[str]:
     """Create the missing topics and return their names.
 
-    May be called from many processes. Raises as `create_topic` does.
+    May be called from many processes. Raises the errors of `create_topic`.
     """
     return [
         topic

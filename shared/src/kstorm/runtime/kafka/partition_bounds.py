@@ -1,4 +1,4 @@
-"""Looks up a partition's first and end offset, with retries for temporary errors."""
+"""Looks up the first and the end offset of a partition, with retries for temporary errors."""
 
 import time
 from typing import Final
@@ -11,7 +11,7 @@ _PASSING: Final = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
-"""Errors for a new partition, or one whose leader changes."""
+"""Errors of a new partition, or of one whose leader is changing."""
 
 
 def partition_bounds(consumer: Consumer, place: TopicPartition, seconds: float) -> tuple[int, int]:

@@ -30,7 +30,7 @@ def produce_when_room(
 ) -> float:
     """Call `Producer.produce`, and wait while the local queue is full. Returns the seconds waited.
 
-    This is the backpressure of a slow broker.
+    In this way a slow broker slows the process.
     """
     waited = 0.0
     while True:
@@ -50,9 +50,10 @@ def produce_when_room(
 class UnitProducer:
     """An idempotent librdkafka producer. Call `poll` on the event loop every few milliseconds.
 
-    A record that is rejected permanently or not delivered within two minutes cannot be undone. Then
-    `fatal` is called with a `BrokerError`, the process must end, and its uncommitted input is
-    executed again. The same happens if the client has lost all broker addresses.
+    If a record is rejected permanently, or is not delivered within two minutes, its work cannot be
+    undone. Then this calls `fatal` with a `BrokerError`, and the process must end, so that its
+    uncommitted input is executed again. The same happens if the client has lost all broker
+    addresses.
     """
 
     def __init__(self, settings: Settings, fatal: Callable[[Exception], None]) -> None:
@@ -119,7 +120,7 @@ class UnitProducer:
 
     @property
     def waiting(self) -> int:
-        """Number of records in flight and of reports not served yet."""
+        """Number of records in flight, plus the reports that have not been served yet."""
         return len(self.client)
 
     def poll(self) -> int:

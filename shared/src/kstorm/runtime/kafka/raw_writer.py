@@ -1,4 +1,4 @@
-"""Writes messages to topics that kstorm does not own, and reports which of them Kafka has."""
+"""Writes messages to topics that kstorm does not own, and reports which of them Kafka has stored."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,16 +14,16 @@ _FLUSH_SECS: Final = 20.0
 class RawMessage(NamedTuple):
     topic: str
     partition: int | None
-    """None: chosen by key, as Java producers do."""
+    """None: the partition is chosen by the key, as by Java producers."""
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, str | None]]
 
 
 def write_raw(settings: Settings, copies: Sequence[RawMessage]) -> tuple[set[int], str]:
-    """Write the messages. Returns the indexes of those that Kafka has.
+    """Write the messages. Returns the indexes of the stored ones.
 
-    The second value is the reason why others are missing after 20 s, or "".
+    The second value is the reason why others were not stored within 20 s, or "".
     """
     taken: set[int] = set()
     problems: list[str] = []

@@ -6,7 +6,7 @@ the process. An operator can fix all other causes: rights, a missing topic, a li
 kstorm's own topics.
 
 Kafka rejects a batch as a whole, and the client reports this for each of its records. So a record
-is known to be invalid only if it was alone in its batch.
+is certainly invalid only if it was alone in its batch.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from kstorm.runtime.kafka.producer import Report
 
 TOO_LARGE: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 FOR_GOOD: Final = (*TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.TOPIC_EXCEPTION)
-"""Error codes of records that every retry would repeat."""
+"""Error codes of records for which every retry would fail in the same way."""
 _NOT_ALLOWED: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -45,8 +45,8 @@ class AbortedError(Exception):
 class RecordsRefusedError(Exception):
     """A transaction was rolled back because Kafka permanently rejects some of its records.
 
-    `refused` maps their index in the effect's records to the reason. Without them, the transaction
-    may succeed.
+    `refused` maps their index in the effect's records to the reason. A second transaction without
+    these records may succeed.
     """
 
     def __init__(self, refused: Mapping[int, str]) -> None:
@@ -111,8 +111,7 @@ class Refusals:
         self._add_other(self._changelog, error)
 
     def _add_other(self, topic: str, error: KafkaError) -> None:
-        # The record was purged after another one was rejected, or the client still processes the
-        # purge.
+        # The record was purged after the rejection of another one, or the client is still purging.
         if error.code() in _PURGED:
             self._first = self._first or (topic, error)
             return
@@ -127,9 +126,9 @@ class Refusals:
         return sum(record_bytes(self._records[number]) for number in self._for_good)
 
     def suspects(self) -> list[int]:
-        """Return a sample of rejected records that contains an invalid one if there is any.
+        """Return a sample of the rejected records, which contains an invalid one if there is any.
 
-        It has one record of each length, or one without a key, or else all.
+        The sample has one record of each length, or one without a key, or otherwise all records.
         """
         chosen: dict[tuple[object, ...], int] = {}
         for number, one in sorted(self._for_good.items()):
@@ -167,7 +166,8 @@ class Refusals:
         return sure
 
     def _like(self, number: int, refusal: _Refusal) -> list[int]:
-        """Return a record and those of the same topic that are not shorter, or also lack a key.
+        """Return a record and the others of its topic that have the same defect: they are at least
+        as long, or lack a key too.
 
         Without extensions, brokers return `INVALID_RECORD` only for a missing key that is required.
         """
@@ -208,12 +208,16 @@ def explain_refusal(topic: str, error: KafkaError) -> str:
 
 
 def blames_a_record(error: KafkaError) -> bool:
-    """Return True if a record failed a transaction without being named, so all must be reported."""
+    """Return True if an unnamed record made a transaction fail, so that reports of all records are
+    needed.
+    """
     return error.code() in (*FOR_GOOD, KafkaError._INCONSISTENT)
 
 
 def explain_missing_right(error: KafkaError) -> str:
-    """Describe the missing right of a failed transaction, whose text names the topic, or ""."""
+    """Describe the right that a failed transaction lacked, from an error text that names the topic,
+    or return "".
+    """
     return (
         f"{error.str()}; allow this user WRITE on that topic"
         if error.code() in _NOT_ALLOWED

@@ -1,7 +1,7 @@
 """Checks which release of a topology is running, from the client ids of the group members.
 
-Kafka lists the members of a group, so nothing has to be stored, and a former release does not
-interfere. A process without a configured release matches any release.
+Kafka lists the members of a group, so kstorm does not have to store releases, and a former release
+does not interfere. A process without a configured release matches any release.
 """
 
 from typing import Final

@@ -11,7 +11,7 @@ _MOST: Final = 500
 
 
 class KafkaReplayRequests:
-    """An `OrderReader` without a consumer group."""
+    """Reads replay requests without a consumer group."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
         config = {
@@ -26,7 +26,7 @@ class KafkaReplayRequests:
         self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
-        """Errors of Kafka are ignored here, because the reader of the source reports them."""
+        """This ignores errors of Kafka, because the reader of the source reports them."""
         found = []
         for record in self._consumer.consume(_MOST, 0):
             error = record.error()

@@ -1,4 +1,4 @@
-"""Checks that an exactly-once spout reads the Kafka that its topology runs on.
+"""Checks that an exactly-once spout reads from the Kafka cluster of its topology.
 
 Its position in the source is committed in the same transaction as its output, and a transaction
 cannot include another cluster.

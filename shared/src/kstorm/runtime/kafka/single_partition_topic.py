@@ -15,7 +15,7 @@ _READING: Final = {
     "group.id": "kstorm-command",
     "enable.auto.commit": False,
     "enable.partition.eof": True,
-    # The broker delays the end-of-partition event by this, and readers wait for it.
+    # The broker delays the end-of-partition event by this time, and readers wait for that event.
     "fetch.wait.max.ms": 50,
 }
 _POLL_SECS: Final = 0.2
@@ -89,7 +89,9 @@ def _records(settings: Settings, topic: str, first: int) -> Iterator[Message | N
 def write_topic(
     settings: Settings, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]
 ) -> None:
-    """Write keys and values. Raises `BrokerError` if Kafka lacks one 20 s after the last write."""
+    """Write keys and values. Raises `BrokerError` if Kafka has not stored all of them 20 s after
+    the last write.
+    """
     refused: list[str] = []
 
     def delivered(error: object | None, _: Message) -> None:

@@ -1,16 +1,18 @@
 """The `RecordWriter` of `KafkaBolt`, and of a `KafkaSpout`'s finished ranges.
 
 Delivery reports are most of the cost of writing a small record. So librdkafka reports only
-failures, and the writer keeps books instead: what it wrote, and what `Producer.__len__` counts as
-outstanding. librdkafka holds a reference to a record's report until the record is delivered or has
-failed. So a report without any reference has no outstanding record, and the writer calls
-its callback after the next poll. If nothing at all is outstanding, every report has ended, whatever may still
-refer to it. So a stray reference, as of a traceback, can delay an ack and never prevent it.
+failures, and the writer tracks deliveries in another way. It records its writes, and compares them
+with the outstanding records that `Producer.__len__` counts. librdkafka holds a reference to a
+record's report until the record is delivered or has failed. So if nothing refers to a report any
+more, none of its records is outstanding, and the writer calls its callback after the next poll. If
+no record at all is outstanding, every report is finished, even if something still refers to it. So
+a stray reference, for example from a traceback, can delay an ack but never prevent it.
 
-Counting reports instead was measured with librdkafka's mock broker, in five rounds of 400,000 small
-records. It took 0.72 to 0.92 µs per record on the event loop's thread instead of 0.50 to 0.71. This
-is 7 % of the total cost of a sentence of ten words. Setting `delivery.report.only.error` to false,
-as a bolt with a producer callback does, enables explicit reports at that cost.
+The alternative, counting delivery reports, was measured with librdkafka's mock broker, in five
+rounds of 400,000 small records. It took 0.72 to 0.92 µs per record on the event loop's thread
+instead of 0.50 to 0.71. This is 7 % of the total cost of a sentence of ten words. Setting
+`delivery.report.only.error` to false, as a bolt with a producer callback does, enables explicit
+reports at that cost.
 """
 
 import asyncio
@@ -60,9 +62,9 @@ class KafkaWriter:
 
     Create it on the event loop. `properties` are the bolt's librdkafka properties, which override
     the process's `client_config`. Raises `ConfigError` if librdkafka rejects one. `fatal` is called
-    after a fatal error or when all broker addresses are lost, because the producer cannot write any
-    more. It must end the process (as the default does), or tuples would fail and be replayed
-    forever.
+    after a fatal error or when all broker addresses are lost, because the producer cannot write
+    after that. It must end the process, as the default does. Otherwise tuples would fail and be
+    replayed forever.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class KafkaWriter:
         fatal: Callable[[Exception], None] = end_process,
     ) -> None:
         own = dict(properties or {})
-        # Keeps the order when a request is retried.
+        # Keeps the order of records when a request is retried.
         ordered = {} if own.keys() & _ACKS else {"enable.idempotence": True}
         self._forgotten = BrokerLossDetector()
         config = {**client_config, **ordered, **_DEFAULTS, **self._forgotten.properties, **own}
@@ -89,8 +91,8 @@ class KafkaWriter:
         self._loop = asyncio.get_running_loop()
         self._polling = False
         self._books: deque[_Entry] = deque()  # oldest first
-        self._booked = 0  # records in the books
-        self._ended: deque[_Entry] = deque()  # their `on_done` was not called yet
+        self._booked = 0  # number of records that were written but not settled
+        self._ended: deque[_Entry] = deque()  # entries whose `on_done` has not been called yet
         self._look_later()
 
     def write(
@@ -107,7 +109,7 @@ class KafkaWriter:
             return
         report = _Report()
         self._produce(topic, key, value, report, headers)
-        # As `_book`, without its call.
+        # The same as `_book`, without the cost of a call.
         self._books.append((ref(report), report.errors, 1, on_delivery, True))
         self._booked += 1
 
@@ -187,7 +189,7 @@ class KafkaWriter:
         self._poll_soon()
 
     def _book(self, report: "_Report", records: int, on_done: OnBatchDelivery) -> None:
-        """Enter what was written, after it was."""
+        """Record what was written. Call this after the write."""
         self._books.append((ref(report), report.errors, records, on_done, False))
         self._booked += records
 
@@ -257,7 +259,7 @@ class KafkaWriter:
     def _poll(self) -> None:
         try:
             self._serve()
-        finally:  # if a report raised, the others must not wait forever
+        finally:  # if a report raises an error, the others must not wait forever
             self._polling = bool(len(self._producer) or self._books or self._ended)
             if self._polling:
                 self._loop.call_later(_POLL_SECS, self._poll)
@@ -294,11 +296,13 @@ class _Report:
         self.errors: list[object] = []
 
     def __call__(self, error: object | None, record: object) -> None:
-        """Record a failure, or ignore a success if the producer reports all records."""
+        """Record a failure. Ignore a success, which a producer that reports all records passes too."""
         if error is not None:
             self.errors.append(error)
 
 
 _Entry = tuple["ref[_Report]", list[object], int, Callable[..., None], bool]
-"""Records that are reported together: their report, its errors, how many they are, the callback, and
-whether it is an `OnDelivery`. A plain tuple, because there may be one per record."""
+"""Records that are reported together: their report, its errors, the number of records, the
+callback, and whether the callback is an `OnDelivery`. This is a plain tuple, because there may be
+one per record.
+"""

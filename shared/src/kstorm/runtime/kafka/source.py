@@ -1,10 +1,10 @@
-"""Reads a `KafkaSpout`'s partitions with librdkafka: a `SourceReader`.
+"""Reads a `KafkaSpout`'s partitions with librdkafka. Implements `SourceReader`.
 
 Each spout task has one consumer with manual assignment, so there are no rebalances. Its group,
 named like the spout config's `id`, only publishes the offsets for lag tools. Fetching runs on
-librdkafka's threads. Blocking look-ups (partitions, offsets for times) run on one thread here. The
-config's `hosts` determine where partitions are looked up and which brokers to connect to. With
-`ZkHosts` the client opens once ZooKeeper has returned the brokers.
+librdkafka's threads. Blocking look-ups (of partitions, and of offsets for times) run on a separate
+thread of this module. The config's `hosts` determine where partitions are looked up and which
+brokers to connect to. With `ZkHosts`, the client is opened once ZooKeeper has returned the brokers.
 """
 
 import logging
@@ -55,8 +55,8 @@ _TOLD_GLOBALLY: Final = (
 class KafkaSource:
     """A `SourceReader`.
 
-    `client_config` are the process's librdkafka properties: brokers, TLS, SASL. `zookeeper_tls` is
-    for the ZooKeeper of `ZkHosts`. Raises `ConfigError` if librdkafka rejects a property, or
+    `client_config` are the process's librdkafka properties: brokers, TLS, SASL. `zookeeper_tls`
+    applies to the ZooKeeper of `ZkHosts`. Raises `ConfigError` if librdkafka rejects a property, or
     `ZkHosts` has a malformed connect string.
     """
 
@@ -69,7 +69,7 @@ class KafkaSource:
         self._config, self._zookeeper_tls = config, zookeeper_tls
         self._properties = consumer_properties(config, client_config)
         self._faults: list[SourceFault] = []
-        # Time of the last report, by fault.
+        # Time of the last report of each fault.
         self._told: dict[str, float] = {}
         self._searches = UndecodableBatchProbe(self._properties)
         self._forgotten = BrokerLossDetector()
@@ -181,7 +181,7 @@ class KafkaSource:
         return end if end >= 0 else None
 
     def commit(self, partition: Partition, offset: int) -> None:
-        """Publish `offset` as the group's. A failure is only logged."""
+        """Publish `offset` as the group's offset. A failure is only logged."""
         try:
             self._consumer.commit(offsets=[TopicPartition(*partition, offset)], asynchronous=True)
         except KafkaException as error:
@@ -260,7 +260,7 @@ class KafkaSource:
         self._consumer.assign(begin)
         if self._paused:
             self._consumer.pause([TopicPartition(*partition) for partition in self._paused])
-        # Closing may take long.
+        # Closing the old client may take a long time.
         threading.Thread(target=old.close, name="kafka-source-old", daemon=True).start()
 
     def _brokers_reader(self) -> KafkaBrokersReader:
@@ -349,7 +349,8 @@ class KafkaSource:
             None if topic is None or number is None or number < 0 else Partition(topic, number)
         )
         if error is not None and error.code() == KafkaError._PARTITION_EOF:
-            # It comes after the last message, and its offset is after markers and aborted records.
+            # This event follows the last message, and its offset is after markers and aborted
+            # records.
             if partition in self._assigned and end is not None and end >= 0:
                 self._ends[partition] = end
             return

@@ -1,10 +1,10 @@
 """Checks the offsets where a component's tasks resume, and commits those of new topics.
 
-The rule: **a task starts at its group's committed offset.** An offset beyond the end of the log
-belongs to another log. This is an error with every guarantee. With exactly-once processing, a
-missing offset is an error too: offsets of groups expire, and starting at the first record would
-count everything twice. So a new topic gets its first offset committed before anything is written to
-it (`commit_beginnings`), and an offset missing later was lost.
+**A task starts at its group's committed offset.** An offset beyond the end of the log belongs to
+another log, which is an error with every guarantee. With exactly-once processing, a missing offset
+is an error too: offsets of groups expire, and starting at the first record would count everything
+twice. So a new topic gets its first offset committed before anything is written to it
+(`commit_start_offsets`), and an offset that is missing later was lost.
 """
 
 import time
@@ -23,15 +23,16 @@ from kstorm.topology import Topology
 
 _ANSWER_SECS: Final = 20.0
 _LOOK_SECS: Final = 0.2
-_END: Final = -1  # stands for a timestamp
-# Errors of a group that has members. These have already committed their start offsets.
+_END: Final = -1  # used in place of a timestamp
+# Errors of a group that has members, which have already committed their start offsets.
 _AT_WORK: Final = (
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.NON_EMPTY_GROUP,
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.ILLEGAL_GENERATION,
 )
-# All other errors are temporary: new topics have no leader yet, new brokers no coordinators.
+# All other errors are temporary, because new topics have no leader yet, and new brokers no
+# coordinators.
 _REFUSED: Final = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -49,7 +50,7 @@ def committed_offsets(
 ) -> dict[int, int]:
     """Return the offset where a group resumes, by partition.
 
-    It is 0 without a committed offset, unless `must_be_there`. Raises `BrokerError` if Kafka does
+    Without a committed offset it is 0, unless `must_be_there`. Raises `BrokerError` if Kafka does
     not respond, and `LostOffsetError` if an offset is missing or beyond the end of the log.
     """
     try:
@@ -95,7 +96,7 @@ def commit_start_offsets(topology: Topology, settings: Settings) -> None:
     """Commit start offsets for the bolts of an exactly-once topology.
 
     This applies to partitions of bolt topics without records and without a committed offset. Other
-    partitions, and groups with members, are left alone. Every process calls this before it writes
+    partitions, and groups with members, are not changed. Every process calls this before it writes
     anything, and calls may overlap. So every partition with records has an offset, unless it was
     lost. Raises `BrokerError`.
     """
@@ -110,8 +111,8 @@ def commit_start_offsets(topology: Topology, settings: Settings) -> None:
 def _commit_beginning(topic: str, tasks: int, settings: Settings) -> None:
     """Commit start offsets for one bolt, whose group has the same name as its topic.
 
-    It uses a consumer, because an admin client closed during a request can crash or block the
-    process (librdkafka 2.16.0).
+    This uses a consumer, because an admin client that is closed during a request can crash or block
+    the process (librdkafka 2.16.0).
     """
     consumer = Consumer(
         {

@@ -12,7 +12,7 @@ SELDOM_MS: Final = 5000
 
 
 class PartitionStatistics(Struct):
-    """A partition that is read. -1 stands for unknown values."""
+    """A partition that is read. -1 means that a value is unknown."""
 
     next_offset: int = -1
     """The next offset that the client returns."""

@@ -13,7 +13,9 @@ from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.statistics import ClientStatistics
 
 _FETCHES: Final = 5
-"""Number of fetches without a result. A long fetch of a large batch counts as one."""
+"""A partition is stuck after this number of fetches without a result. A long fetch of a large batch
+counts as one.
+"""
 
 
 class _UnreadPartition(NamedTuple):
@@ -21,7 +23,7 @@ class _UnreadPartition(NamedTuple):
 
     offset: int
     fetches: int
-    """The client's number of fetches when this was first seen."""
+    """The client's number of fetches when this state was first seen."""
 
 
 class StuckFetchDetector:
@@ -35,7 +37,8 @@ class StuckFetchDetector:
     ) -> Iterator[tuple[Partition, int]]:
         """Evaluate librdkafka's statistics and yield stuck partitions with their offsets.
 
-        `read`: the partitions that are being fetched. Yields them at each call until they continue.
+        `read` contains the partitions that are being fetched. Each call yields a stuck partition
+        again, until it continues.
         """
         fetches = sum(broker.req.fetches for broker in statistics.brokers.values())
         stands: dict[Partition, _UnreadPartition] = {}

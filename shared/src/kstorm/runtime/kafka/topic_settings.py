@@ -1,4 +1,5 @@
-"""Settings of each topic that a topology owns. docs/topics.md shows them, and a test compares both.
+"""Settings of each topic that a topology owns. docs/topics.md lists them, and a test compares the
+two.
 
 Settings that a guarantee depends on are set explicitly, regardless of the brokers' defaults.
 """
@@ -11,13 +12,14 @@ from kstorm.topology import Topology
 
 DAY_MS: Final = 24 * 3600 * 1000
 _CENTURY_MS: Final = 100 * 365 * DAY_MS
-# Kafka's default. The client's batches are not longer, except for a single longer frame.
+# Kafka's default. The client does not send longer batches, except for a single longer frame.
 _RECORD_BYTES: Final = 1_048_588
 _FRAME_OVERHEAD: Final = 64 * 1024
 _SAFE_REPLICAS: Final = 3
 
-# kstorm does not compress. The broker decompresses batches of other writers and rejects those that
-# are too large. Otherwise each reader would have to decompress a batch of 1 MB to perhaps 1 GB.
+# kstorm does not compress its records. With this setting, the broker decompresses the batches of
+# other writers and rejects those that are too large. Otherwise each reader would have to decompress
+# a batch of 1 MB to perhaps 1 GB.
 _OPENED: Final[Mapping[str, str]] = {"compression.type": "uncompressed"}
 
 CHANGELOG: Final[Mapping[str, str]] = {
@@ -58,7 +60,9 @@ def topic_plans(topology: Topology, replication_factor: int) -> dict[str, TopicP
 
 
 def _frames(largest: int, hours: float) -> dict[str, str]:
-    """Tuples, acks and completions. After they are read, they only serve to trace messages."""
+    """Settings for tuples, acks and completions. After they are read, they only serve to trace
+    messages.
+    """
     return {
         **_OPENED,
         "cleanup.policy": "delete",
@@ -69,10 +73,10 @@ def _frames(largest: int, hours: float) -> dict[str, str]:
 
 
 def _dead_letters(topology: Topology) -> dict[str, str]:
-    """Dead letters: the last trace of a message.
+    """Settings for dead letters, which may be the only remaining copy of a message.
 
-    They are compacted, so that a discarded letter is deleted within a day after the next one. Its
-    deletion record is kept for as long as audits need it.
+    The topic is compacted, so that Kafka deletes a discarded letter within a day after the next one
+    arrives. Tombstones are kept for as long as audits need them.
     """
     seconds = topology.config.topology_dead_letters_retention_secs
     audited = topology.config.topology_finished_retention_secs
@@ -85,7 +89,9 @@ def _dead_letters(topology: Topology) -> dict[str, str]:
 
 
 def _finished(topology: Topology) -> dict[str, str]:
-    """Outcomes of offsets. They are compacted, because a range may be written twice."""
+    """Settings for the outcomes of offsets. The topic is compacted, because a range may be written
+    twice.
+    """
     return _kept("compact,delete", topology.config.topology_finished_retention_secs)
 
 

@@ -1,8 +1,8 @@
 """Creates a topology's topics exactly as needed, and rejects existing ones that do not fit.
 
 The partition count of a topic is the task count of its component. With another count, tuples with
-the same key would go to two tasks, or acks to an acker that never received the init. So a process
-that finds another count exits with an error that contains both numbers.
+the same key could go to different tasks, or acks to an acker that never received the init. So a
+process that finds another count exits with an error that contains both numbers.
 """
 
 import time
@@ -34,7 +34,7 @@ def ensure_topics(topology: Topology, settings: Settings) -> EnsuredTopics:
     """Create missing topics, then check all. May be called from many processes.
 
     With exactly-once processing, it also commits the bolt groups' start offsets in new topics
-    (`commit_beginnings`). Raises `TopicError` for a wrong partition count or a changelog whose
+    (`commit_start_offsets`). Raises `TopicError` for a wrong partition count or a changelog whose
     settings lose data, and `BrokerError` if no broker responds.
     """
     admin = Admin(settings)
@@ -98,7 +98,7 @@ def _was_created(name: str, answer: "Future[None]") -> bool:
 def _check(
     topology: Topology, admin: Admin, wanted: dict[str, int], found: dict[str, int]
 ) -> dict[str, int]:
-    """Wait until all topics appear in the metadata, then compare them. Returns all topics."""
+    """Wait until all topics appear in the metadata, and then check them. Returns all topics."""
     deadline = time.monotonic() + _TIMEOUT
     while True:
         wrong = {name: count for name, count in wanted.items() if found.get(name) != count}
@@ -116,7 +116,9 @@ def _check(
 
 
 def _check_changelogs(topology: Topology, admin: Admin, names: list[str]) -> None:
-    """Check existing changelogs. State is read from the whole log, so age must not delete any."""
+    """Check existing changelogs. State is read from the whole log, so Kafka must not delete old
+    records.
+    """
     for name, found in admin.topic_settings(names).items() if names else ():
         policy, most = found["cleanup.policy"], int(found["max.message.bytes"])
         if policy != "compact":

@@ -56,7 +56,7 @@ def transactional_properties(
 def init_transactions(
     producer: Producer, transactional_id: str, seconds: float, settings: Settings
 ) -> None:
-    """Abort what an earlier run of this producer left open.
+    """Abort a transaction that an earlier run of this producer left open.
 
     `seconds` is its `transaction.timeout.ms` in seconds. Blocks for at most a minute. Raises:
 
@@ -110,7 +110,7 @@ def _raise_if_final(
 def check_transactions(topology: Topology, settings: Settings) -> None:
     """Check before the start that Kafka supports the topology's transactions, if it uses any.
 
-    Blocks and raises as `begin_transactions` does.
+    Blocks, and raises the errors of `init_transactions`.
     """
     if not topology.config.exactly_once and not topology.changelogs():
         return
@@ -124,5 +124,5 @@ def check_transactions(topology: Topology, settings: Settings) -> None:
             "transaction.timeout.ms": int(seconds * 1000),
         }
     )
-    with suppress(FencedError):  # another process that checks has succeeded
+    with suppress(FencedError):  # another process that runs this check has succeeded
         init_transactions(producer, name, seconds, settings)

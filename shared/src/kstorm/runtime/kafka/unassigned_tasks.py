@@ -1,9 +1,9 @@
 """Detects tasks that the group left unassigned, so that the process rejoins for a rebalance.
 
 Cooperative tasks move in two rounds. In the first, a process revokes them and rejoins to start the
-second. Suppose a static member is killed between the two and returns within its session. It then
-gets the first round's assignment, as if nothing had happened. So each process checks once after
-joining if every task has an owner.
+second. A static member may be killed between the two rounds and return within its session. It then
+gets the assignment of the first round again, and the second round never starts. So each process
+checks once after joining whether every task has an owner.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from kstorm.runtime.kafka.deadlines import DeadlineExecutor
 
 _LOOK_SECS: Final = 2.0
 _PATIENCE_SECS: Final = 4.0
-"""Normal duration without an owner, if the former owner has nothing to finish."""
+"""Normal time without an owner for a moving task, if the former owner has no work to finish."""
 
 Ask = Callable[[], "set[int] | None"]
 
@@ -31,7 +31,7 @@ class UnassignedTaskDetector:
     """
 
     def __init__(self, ask: Ask, revoke_secs: float) -> None:
-        """`ask` returns the unassigned tasks, or None during a rebalance. It may block."""
+        """`ask` returns the unassigned tasks, or None during a rebalance. It is allowed to block."""
         self._ask, self._revoke_secs = ask, revoke_secs
         self._caller = DeadlineExecutor("ownerless")
         self._asked: Future[set[int] | None] | None = None
@@ -42,7 +42,7 @@ class UnassignedTaskDetector:
         self._next, self._since = now + _LOOK_SECS, float("inf")
 
     def look(self, now: float, *, has_tasks: bool) -> set[int]:
-        """Return tasks that stay unassigned, usually none. Never blocks.
+        """Return the tasks that remain unassigned, usually none. Never blocks.
 
         A process with tasks waits longer, because it would have to release them to rejoin.
         """
@@ -69,7 +69,9 @@ class UnassignedTaskDetector:
 
 
 def query_of_unassigned(settings: Settings, group: str, topic: str) -> Ask:
-    """Return a query to Kafka. It runs about once per process, so it creates its own client."""
+    """Return a query to Kafka. It creates its own client, because it runs only about once per
+    process.
+    """
 
     def ask() -> set[int] | None:
         admin = Admin(settings)
@@ -87,7 +89,7 @@ def query_of_unassigned(settings: Settings, group: str, topic: str) -> Ask:
 
 
 def _answer(asked: "Future[set[int] | None]") -> set[int] | None:
-    """Return None if Kafka did not respond, so that it is asked again."""
+    """Return None if Kafka did not respond, so that the query is repeated."""
     try:
         return asked.result()
     except KstormError:

@@ -1,11 +1,13 @@
-"""Checks batches that librdkafka cannot decode: if the error persists, and where the batch ends.
+"""Examines batches that librdkafka cannot decode: whether the error persists, and where the batch
+ends.
 
-librdkafka returns an error instead of such a batch, the same at each fetch, or nothing (`silence`).
-It never skips the batch, so the partition is stuck. The batch may be damaged, or larger than
-`receive.message.max.bytes` when decompressed. Or one record in it is broken, and later ones can be
-read. librdkafka does not report the last offset. So a separate client fetches from later offsets
-until the result differs. Its steps are doubled first and then halved, because a batch may hold a
-hundred thousand records. A batch that can be decoded after all is left alone.
+Instead of such a batch, librdkafka returns the same error at each fetch, or nothing at all
+(`stuck_fetch`). It never skips the batch, so the partition is stuck. The batch may be damaged, or
+larger than `receive.message.max.bytes` when decompressed. Or one record in it is broken, and later
+ones can be read. librdkafka does not report the last offset. So a separate client fetches from
+later offsets until the result differs. The client's steps are first doubled and then halved,
+because a batch may contain a hundred thousand records. If the batch can be decoded after all,
+nothing is skipped.
 """
 
 import logging
@@ -54,14 +56,14 @@ class _FetchFault(NamedTuple):
 
     reason: str
     first: int | None
-    """The batch's first offset, or None if it is not reported."""
+    """The batch's first offset, or None if librdkafka does not report it."""
 
 
 class UndecodableBatchProbe:
     """Examines undecodable offsets of one reader on a separate thread.
 
-    All methods are called on the reader's thread. `properties` are the reader's. After a result,
-    errors at earlier offsets of that partition are ignored until `forget`.
+    All methods are called on the reader's thread. `properties` are those of the reader. After a
+    result, errors at earlier offsets of that partition are ignored until `forget`.
     """
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
@@ -87,7 +89,9 @@ class UndecodableBatchProbe:
         return True
 
     def heard(self, statistics: ClientStatistics, read: Collection[Partition]) -> None:
-        """Examine stuck partitions among those being fetched, by the reader's statistics."""
+        """Examine the partitions that are stuck according to the reader's statistics. `read`
+        contains those being fetched.
+        """
         for place, offset in self._silences.heard(statistics, read):
             self._suspect(place, offset, _SILENT)
 
@@ -155,7 +159,9 @@ def _begins(fault: _FetchFault | None) -> tuple[int | None, ...]:
 
 
 def batch_end(is_in: Callable[[int], bool], first: int, high: int) -> int:
-    """Return the lowest offset above `first` that is not in a batch. `high` is never in one."""
+    """Return the lowest offset above `first` that is not in a batch. `high` is assumed to be
+    outside.
+    """
     last, step = first, 1
     while first + step < high and is_in(first + step):
         last, step = first + step, 2 * step

@@ -6,10 +6,10 @@
     get words/close               removes the open message
     get words/abort               puts it back, at the head of the queue
 
-A connection has at most one open read. So a reader has as many connections as it may have open
-messages. Each connection runs its own loop: open a message, wait for its ack or fail, report it.
-Kestrel puts an open message back when its connection ends. So a message whose connection is lost is
-neither emitted nor acked.
+A connection has at most one open read. So a reader needs one connection for each message that it
+may have open. Each connection runs its own loop: open a message, wait for its ack or fail, and
+report it to the server. Kestrel puts an open message back when its connection ends. So after that,
+the reader neither emits nor acks the message.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class KestrelReader:
         self.config, self.queue = config, queue
         self.numbers = count(1)
         self.wanted = asyncio.Event()
-        """Set while the connections have to open messages or to stop."""
+        """Set while the connections should open messages, or when they should stop."""
         self.closing = False
         self._hosts = [_Host(address, config) for address in hosts]
         self._loops = [
@@ -96,7 +96,7 @@ class KestrelReader:
         """Make a message available. Return True once it is acked, and False if it is to be put
         back.
 
-        Cancelled when the reader is closed.
+        The call is cancelled when the reader is closed.
         """
         if not self.wanted.is_set():
             return False
@@ -128,7 +128,7 @@ class _Host:
         return f"{self.address.host}:{self.address.port}"
 
     def blacklist(self, reason: str) -> None:
-        """Avoid the server for a while. Its working connections are kept."""
+        """Avoid the server for some time. Its working connections are kept."""
         self.failure = reason
         self._until = asyncio.get_running_loop().time() + self._config.blacklist_time_secs
 

@@ -25,7 +25,7 @@ from kstorm.queues.rabbitmq_config import RabbitMQConfig, RabbitMQTls
 from kstorm.runtime.base import secrets
 
 log = logging.getLogger(__name__)
-# `problem` gives the reason in one line where pika logs ten.
+# pika logs ten lines for an error that `problem` describes in one.
 logging.getLogger("pika").setLevel(logging.CRITICAL)
 
 _CLOSE_SECS: Final = 5.0
@@ -142,7 +142,7 @@ class RabbitMQReader:
         try:
             parameters = self._parameters(host, port)
         except ConfigError as error:
-            # The password file is missing, perhaps only for now.
+            # The password file is missing, perhaps only temporarily.
             self._failed(error)
             return
         self._session = _Session(self, number, f"{host}:{port}", parameters, self._loop)
@@ -216,8 +216,9 @@ class _Session:
             )
 
     def cancel(self) -> None:
-        """Stop consuming. pika rejects the messages that are still on their way, so they are queued
-        again."""
+        """Stop consuming. pika rejects the messages that are still in flight, so that they are
+        queued again.
+        """
         if self._consumer is not None and self.channel.is_open:
             self.channel.basic_cancel(self._consumer, callback=lambda _frame: None)
         self._consumer = None

@@ -18,6 +18,7 @@ from kstorm.runtime.service.component_metrics import component_samples, componen
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.task_totals import TaskTotals
+from kstorm.runtime.service.times import shown_times, watermarks
 from kstorm.runtime.store.downgrade_check import read_unfinished, unfinished_error
 from kstorm.runtime.store.stored_state import StoredState
 from kstorm.runtime.store.tables import RecoveringTable
@@ -113,7 +114,9 @@ class BoltDriver(Driver[BoltEngine]):
         return self._store
 
     def _refuse(self, task: int, left: Mapping[bytes, bytes]) -> None:
-        """End the process if tuples are left that at-least-once processing would lose."""
+        """End the process, because an exactly-once run left tuples that at-least-once processing
+        would lose.
+        """
         if left:
             self.fatal(
                 unfinished_error(self.component, self.engine.topic, self._changelog, task, left)
@@ -151,6 +154,13 @@ class BoltDriver(Driver[BoltEngine]):
             open_tuples,
             {},
         )
+        for task, seconds in watermarks(self.engine.time.of_tasks()):
+            yield (
+                "watermark_seconds",
+                "Watermark of a task, in Unix seconds of event time",
+                seconds,
+                {"task": task},
+            )
         yield from component_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:
@@ -158,7 +168,9 @@ class BoltDriver(Driver[BoltEngine]):
         pending = sum(task.unfinished for task in self.engine.tasks)
         counts = {name: totals[name] for name in ("emitted", "executed", "acked", "failed")}
         own = component_totals(self.components(), self.journal)
-        return {**super().status(), "kind": "bolt", **counts, "pending": pending, "own": own}
+        return {**super().status(), "kind": "bolt", **counts, "pending": pending, "own": own} | {
+            "watermarks": shown_times(self.engine.time.of_tasks())
+        }
 
 
 def _counts(task: BoltTask) -> dict[str, int]:

@@ -2,9 +2,9 @@
 events to the engine.
 
 A driver is one process's share of a component (Storm's executors). It does not decide *when*
-something is sent, stored, committed or released. The engine does (`kstorm.core.engine`). The driver
-is crash-only: an error that leaves work undone ends the process at once. The work is then repeated
-from the last commit.
+something is sent, stored, committed or released. The engine decides that (`kstorm.core.engine`).
+The driver is crash-only: an error that leaves work undone ends the process at once. The work is
+then repeated from the last commit.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from kstorm.runtime.kafka.records import record_of
 from kstorm.runtime.kafka.undecodable import UndecodableRange
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.effect_runner import E, EffectRunner
+from kstorm.runtime.service.idle_rest import IdleRest
 from kstorm.runtime.service.journal import ServiceJournal
 from kstorm.runtime.service.letter_stamp import letter_stamper
 from kstorm.runtime.service.loop_yield import LoopYielder
@@ -39,8 +40,8 @@ from kstorm.runtime.store.stored_state import StoredState
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
 
-# Polling intervals for events that do not wake the event loop. Each poll costs about 50 µs, even
-# when idle.
+# Polling intervals for events that do not wake the event loop. Each poll costs about 50 µs. See
+# `IdleRest` for an idle process.
 _BUSY_SECONDS, _IDLE_SECONDS = 0.005, 0.025
 _HOUSEKEEPING_SECONDS = 0.02
 _STOP_SECONDS, _REVOKE_SECONDS = 10.0, 60.0
@@ -52,7 +53,8 @@ class Driver(EffectRunner[E]):
     group: str
     """The consumer group that distributes the tasks."""
     reads = True
-    """True if the records of the group's topic are the engine's input."""
+    """True if this process's consumer reads the records of the group's topic as the engine's input.
+    """
     topics: Collection[str] = ()
     """The topics that existed when the process started."""
     from_committed = False
@@ -70,10 +72,10 @@ class Driver(EffectRunner[E]):
         self.exposition.add(self.samples)
         self.journal = ServiceJournal(log)
         self.remark = ""
-        """Information for operators about a healthy process."""
+        """A remark for operators about a healthy process."""
         self._told_to_stop = False
         self._ending = threading.Lock()
-        # Errors before the start need an operator. After the start the exit code is 1.
+        # The exit code is 2 before the start, when errors need an operator, and 1 after it.
         self._exit_code = 2
         self._standby = Standby(log)
         self._begun_at = time.time()
@@ -96,7 +98,7 @@ class Driver(EffectRunner[E]):
         return ()
 
     def by_task(self) -> Mapping[int, Mapping[str, int]]:
-        """Return the counters of each task in this process, by topology-wide ID."""
+        """Return the counters of the tasks in this process, by topology-wide ID."""
         return {}
 
     def samples(self) -> Iterable[Sample]:
@@ -167,6 +169,7 @@ class Driver(EffectRunner[E]):
         """Join the consumer group. Tasks arrive when the group has assigned them."""
         self._feed = feed
         self._loop = asyncio.get_running_loop()
+        self.idle = IdleRest()
         self.engine.postmark = letter_stamper(self.settings)
         config = self.topology.config
         self.producer = UnitProducer(self.settings, self.fatal)
@@ -213,9 +216,9 @@ class Driver(EffectRunner[E]):
         self.log.info("stopped")
 
     def fatal(self, error: Exception) -> None:
-        """End the process now, or re-execute it if that suffices. Thread-safe.
+        """End the process immediately, or re-execute it if that suffices. Thread-safe.
 
-        Its tasks move to other processes or come back with it. Nothing is lost.
+        The tasks move to other processes, or this process gets them back. No work is lost.
         """
         # Never released: only one thread ends the process.
         self._ending.acquire()
@@ -239,9 +242,11 @@ class Driver(EffectRunner[E]):
     # Events: see `TaskOwner` and `kstorm.runtime.service.app.Service`.
 
     async def assigned(self, committed: Mapping[int, int]) -> None:
+        self.idle.wake()
         self.perform(self.engine.assigned(committed, time.monotonic()))
 
     async def revoked(self, partitions: Sequence[int]) -> None:
+        self.idle.wake()
         here = [partition for partition in partitions if partition in self.engine.tenures]
         waiting = [
             self._releases.setdefault(partition, self._loop.create_future()) for partition in here
@@ -253,6 +258,7 @@ class Driver(EffectRunner[E]):
         self.perform(self.engine.lost(partitions, time.monotonic()))
 
     def deliver(self, records: list[Message]) -> None:
+        self.idle.wake()
         by_task: dict[int, list[InputRecord]] = {}
         for record in records:
             by_task.setdefault(record.partition() or 0, []).append(record_of(record))
@@ -283,12 +289,15 @@ class Driver(EffectRunner[E]):
     # Background work.
 
     async def _pump(self) -> None:
-        """Serve delivery reports. This must never wait for a delivery report itself."""
+        """Serve delivery reports. This must never wait for a delivery report."""
         while not self._stopping:
             if self.producer.poll():
                 self.perform(self.engine.confirmed(time.monotonic()))
             self._beat = time.monotonic()
-            await asyncio.sleep(_BUSY_SECONDS if self.producer.waiting else _IDLE_SECONDS)
+            if self.producer.waiting:
+                await asyncio.sleep(_BUSY_SECONDS)
+            else:
+                await self.idle.rest(_IDLE_SECONDS)
 
     async def _housekeeping(self) -> None:
         while not self._stopping:
@@ -297,7 +306,7 @@ class Driver(EffectRunner[E]):
             self.periodic()
             self.workload.look()
             self._standby.look(now, idle=self.consumer.joined and not self.engine.tenures)
-            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            await self.idle.rest(_HOUSEKEEPING_SECONDS)
 
     def periodic(self) -> None:
         """Called every few milliseconds."""
@@ -311,7 +320,7 @@ class Driver(EffectRunner[E]):
 
     @property
     def not_ready(self) -> str:
-        """Reason why this process does not do its share, or ""."""
+        """Reason why this process is not ready, or ""."""
         if not self.consumer.joined:
             return f"has not joined the group {self.group!r} yet"
         if not self.consumer.assignment and not self.consumer.stands_by:

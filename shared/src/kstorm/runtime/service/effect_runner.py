@@ -1,5 +1,6 @@
-"""Execute the effects of an engine and report their results to it. No effect is chosen or left out
-here."""
+"""Execute the effects of an engine and report their results to it. This module never chooses or
+omits effects.
+"""
 
 import asyncio
 import time
@@ -28,6 +29,7 @@ from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.input_records import reread
 from kstorm.runtime.kafka.producer import UnitProducer
 from kstorm.runtime.kafka.refusals import RecordsRefusedError
+from kstorm.runtime.service.idle_rest import IdleRest
 from kstorm.runtime.service.loop_yield import LoopYielder
 from kstorm.runtime.service.workload import Workload
 from kstorm.topology import Topology
@@ -41,6 +43,8 @@ class EffectRunner(Generic[E]):
     engine: E
     """Created by the subclass."""
     settings: Settings
+    idle: IdleRest
+    """Created when the event loop runs."""
     producer: UnitProducer
     consumer: TaskConsumer
 
@@ -98,21 +102,22 @@ class EffectRunner(Generic[E]):
     # Effects.
 
     def perform(self, effects: list[Effect]) -> None:
-        """Execute effects. The agent runs the user code among them."""
+        """Execute effects. The agent runs the user code."""
         if runs := self._act(effects):
             self._feed(runs)
 
     def perform_event(self, event: Callable[[float], list[Effect]]) -> None:
-        """Report an event to the engine, and execute the effects. For callbacks of the event loop,
-        which have no caller that handles an error."""
+        """Report an event to the engine, and execute the effects. It is for callbacks of the event
+        loop, which have no caller to handle an error.
+        """
         try:
             self.perform(event(time.monotonic()))
         except Exception as error:  # noqa: BLE001 - on any error: the offset must not pass unfinished work
             self.fatal(error)
 
     async def work(self, runs: list[RunUserCode]) -> None:
-        """Run the user code of a job, and then that of the jobs that follow. Called by the agent."""
-        # A loop instead of recursion, as a thousand runs may follow one another.
+        """Run the user code of a job, and then that of the jobs that follow. The agent calls this."""
+        # This is a loop and not a recursion, because a thousand runs may follow one another.
         while True:
             following = (
                 [await self._run(runs[0])]
@@ -123,7 +128,7 @@ class EffectRunner(Generic[E]):
             runs = [run for some in following for run in some]
             if not runs:
                 return
-            # Input, timers and requests have their turn between two jobs.
+            # Let the event loop process input, timers and requests between two jobs.
             await asyncio.sleep(0)
 
     def _act(self, effects: list[Effect]) -> list[RunUserCode]:
@@ -157,6 +162,7 @@ class EffectRunner(Generic[E]):
         return self._act(self.engine.ran(run, time.monotonic()))
 
     def _send(self, effect: Send) -> None:
+        self.idle.wake()
         self.producer.send(effect.unit, effect.records)
 
     def _commit(self, effect: CommitOffsets) -> None:

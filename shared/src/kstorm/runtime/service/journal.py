@@ -1,4 +1,4 @@
-"""Log of a process's work, and its last error for the pages, without the text.
+"""Log of a process's work. For the web pages it keeps the last error, without the text.
 
 The pages need no login, and libraries may put secrets into an error's text, such as a URL with a
 token.
@@ -13,7 +13,7 @@ from kstorm.runtime.service.task_totals import log_emits
 
 
 class ServiceJournal:
-    """The journal of a service: see `kstorm.core.engine.journal`."""
+    """The journal of a service. It implements `kstorm.core.engine.journal`."""
 
     def __init__(self, log: Logger) -> None:
         self.log = log
@@ -63,6 +63,6 @@ class ServiceJournal:
         self.log.warning(event, **fields)
 
     def made(self, task: Any, task_id: int) -> None:
-        # `topology_debug` logs every emit.
+        # With `topology_debug`, log every emit.
         if task.config.topology_debug:
             log_emits(task.collector, self.log, task_id)

@@ -2,9 +2,9 @@
 first.
 
 A process that cannot reach its group for the session timeout has lost its tasks. Others may have
-them. So it continues as after a crash, from the last commit. But it does not exit: Kubernetes would
-restart it with an increasing delay, even when Kafka is back. Instead it re-executes itself in the
-same container with the same process ID, and waits until a broker responds.
+them. So it must continue from the last commit, as after a crash. But it does not exit: Kubernetes
+would restart it with an increasing delay, even when Kafka is back. Instead it re-executes itself in
+the same container with the same process ID, and waits until a broker responds.
 """
 
 import asyncio
@@ -31,14 +31,15 @@ _ASK_SECS: Final = 2.0
 _SAY_AGAIN_SECS: Final = 60.0
 _OPEN_FILES: Final = Path("/proc/self/fd")
 _SINCE: Final = "KSTORM_KAFKA_AWAY_SINCE"
-"""Passes the time since which Kafka is down to the re-executed process."""
+"""Variable that passes the start of the outage to the re-executed process."""
 _TIMES: Final = "KSTORM_BEGUN_ANEW"
-"""Passes the number of re-executions."""
+"""Variable that passes the number of re-executions."""
 
 
 def restart_if_cut_off(error: Exception, settings: Settings, log: Logger) -> None:
-    """Re-execute the process if it has lost its tasks or no broker responds. Otherwise return.
-    Thread-safe."""
+    """Re-execute the process if it has lost its tasks or no broker responds. Otherwise do nothing.
+    Thread-safe.
+    """
     if not isinstance(error, TasksLostError) and _answers(settings):
         return
     log.warning("begins_anew", why=str(error))
@@ -51,7 +52,7 @@ def restart_if_cut_off(error: Exception, settings: Settings, log: Logger) -> Non
 
 
 def restart_count() -> int:
-    """Return how often this process was re-executed."""
+    """Return the number of times that this process was re-executed."""
     return int(os.environ.get(_TIMES, 0))
 
 
@@ -68,7 +69,7 @@ def _leave_nothing_open() -> None:
     """Make files and connections close on exec, as if the process ended. Some C libraries do not
     set this flag."""
     for file in list(_OPEN_FILES.iterdir()) if _OPEN_FILES.exists() else ():
-        # the descriptor of the folder itself is already closed
+        # the descriptor that listed the folder is already closed
         with suppress(OSError):
             if int(file.name) > 2:
                 os.set_inheritable(int(file.name), False)

@@ -15,8 +15,8 @@ def add_pages(app: ChannelApp, driver: Driver[Any]) -> None:
     """Add the pages to the app.
 
     Alive means that the event loop runs. Ready means that the process is in the group, every task
-    is recovered, and offsets can be stored. A deactivated spout is ready, with a remark. An unready
-    one would block rollouts and the draining of nodes.
+    is recovered, and offsets can be stored. A deactivated spout is ready, with a remark, because an
+    unready pod would block rollouts and node drains.
     """
 
     @app.page("/livez")  # type: ignore[untyped-decorator]

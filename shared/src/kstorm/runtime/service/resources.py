@@ -18,6 +18,7 @@ from kstorm.queues import QUEUES, HostInfo, KestrelConfig, QueuePorts, QueueRead
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.group_positions import GroupPositions
 from kstorm.runtime.kafka.replay_request_reader import KafkaReplayRequests
+from kstorm.runtime.kafka.shared_writer import SharedWriters
 from kstorm.runtime.kafka.sink import KafkaWriter, end_process
 from kstorm.runtime.kafka.source import KafkaSource
 from kstorm.topology import TopologyContext
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Resources:
-    """The clients of one process. Those of a spout are opened on first use.
+    """The clients of one process. The clients of a spout are opened on first use.
 
     `fatal` is called when a client has failed permanently, and must end the process. `session` is
-    the process's ZooKeeper session, if one exists. Its creator closes it.
+    the process's ZooKeeper session, if one exists. The creator of the session closes it.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Resources:
     ) -> None:
         self._settings, self._fatal, self._session = settings, fatal, session
         self._writer: KafkaWriter | None = None
+        self._writers = SharedWriters(self._open_own_writer)
         self._offset_stores: Any = None
         self.lent: dict[str, Any] = {
             KAFKA: KafkaPorts(
@@ -56,7 +58,7 @@ class Resources:
             ),
             QUEUES: QueuePorts(open_rabbitmq=_open_rabbitmq, open_kestrel=_open_kestrel),
         }
-        """For `TopologyContext.resources`."""
+        """The value of `TopologyContext.resources`."""
 
     def close(self) -> None:
         """Close the ZooKeeper sessions opened here. Waits a few seconds at most."""
@@ -82,13 +84,16 @@ class Resources:
 
     def _open_shared_writer(self) -> RecordWriter:
         if self._writer is None:
-            self._writer = self._open_writer()
+            self._writer = self._open_own_writer()
         return self._writer
 
     def _open_positions(self, context: TopologyContext) -> PositionReader:
         return GroupPositions(self._settings, context.topology.group(context.component))
 
-    def _open_writer(self, properties: Mapping[str, Any] | None = None) -> KafkaWriter:
+    def _open_writer(self, properties: Mapping[str, Any]) -> RecordWriter:
+        return self._open_own_writer(properties) if properties else self._writers.lend()
+
+    def _open_own_writer(self, properties: Mapping[str, Any] | None = None) -> KafkaWriter:
         return KafkaWriter(self._client_config, properties, self._fatal)
 
     @property

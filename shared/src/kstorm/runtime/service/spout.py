@@ -27,6 +27,7 @@ from kstorm.runtime.service.component_metrics import component_samples, componen
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.task_totals import TaskTotals
+from kstorm.runtime.service.times import shown_times, watermarks
 from kstorm.runtime.zookeeper.session import ZooKeeperSession
 from kstorm.runtime.zookeeper.topologies import SpoutReport
 from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
@@ -112,8 +113,8 @@ class SpoutDriver(Driver[SpoutEngine]):
 
     def periodic(self) -> None:
         self.engine.active = self._watch.active
-        # Report to ZooKeeper, where operators wait for it, whether emitting has stopped and what is
-        # in flight.
+        # Write to ZooKeeper whether emitting has stopped and how much is in flight, because
+        # operators' commands wait for this.
         active = self.engine.emits if self.engine.tenures else self._watch.active
         self._watch.tell(
             SpoutReport(
@@ -137,7 +138,7 @@ class SpoutDriver(Driver[SpoutEngine]):
 
     @property
     def not_ready(self) -> str:
-        # Also not ready while the control node is writable by anyone.
+        # The process is also not ready while anyone may write the control node.
         return super().not_ready or self._watch.not_ready
 
     def components(self) -> Iterable[tuple[int, Component]]:
@@ -180,6 +181,13 @@ class SpoutDriver(Driver[SpoutEngine]):
                 age,
                 {"topic": topic, "partition": number},
             )
+        for task, seconds in watermarks(self.engine.time.of_tasks()):
+            yield (
+                "watermark_seconds",
+                "Watermark of a task, in Unix seconds of event time",
+                seconds,
+                {"task": task},
+            )
         yield from component_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:
@@ -203,6 +211,7 @@ class SpoutDriver(Driver[SpoutEngine]):
             "failing": [
                 to_builtins(failure) for spout in self._kafka_spouts for failure in spout.failing()
             ],
+            "watermarks": shown_times(self.engine.time.of_tasks()),
         }
 
     def _oldest_unfinished(self) -> Iterable[tuple[str, str, float]]:

@@ -1,5 +1,6 @@
-"""A process in excess of the number of tasks stands by until another one dies. It logs this
-once."""
+"""A process without a task, because there are more processes than tasks, stands by until another
+one dies. It logs this once.
+"""
 
 import time
 from typing import Final

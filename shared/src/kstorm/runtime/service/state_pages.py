@@ -43,7 +43,7 @@ class _RefusedError(Exception):
 
 
 class StatePages:
-    """Answers requests. `stored` is None if the process's component has no state."""
+    """Responds to requests. `stored` is None if the process's component has no state."""
 
     def __init__(
         self, settings: Settings, outline: Outline, component: str, stored: StoredState | None
@@ -58,7 +58,7 @@ class StatePages:
     def answer(
         self, component: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> Answer:
-        """Answer a request for a key if `query` has one, otherwise for a page of keys."""
+        """Respond to a request: for a key if `query` has one, otherwise for a page of keys."""
         try:
             self._check(headers)
             stored = self._stored_of(component)
@@ -82,8 +82,8 @@ class StatePages:
                     401, f"give the token in Authorization: Bearer, or in {LOGIN_HEADER}"
                 )
         elif not is_loopback(urlsplit(f"//{headers.get('Host', '')}").hostname or ""):
-            # Otherwise any website could read the state in a browser, with a host name of its own
-            # that resolves to this machine.
+            # Otherwise any website could read the state in a browser, with its own host name that
+            # resolves to this machine.
             raise _RefusedError(
                 421, "without a token, only localhost and 127.0.0.1 may query the state"
             )

@@ -10,8 +10,9 @@ from kstorm.runtime.base.metrics import quantile
 
 @dataclass(frozen=True, slots=True)
 class StatusCounters:
-    """Counters since the start. `pending` is a gauge. An acker acks trees, and its pending trees
-    are open ones."""
+    """Counters since the start. `pending` is a gauge. For an acker, acked counts completed trees
+    and `pending` open ones.
+    """
 
     emitted: int = 0
     executed: int = 0
@@ -70,8 +71,9 @@ def format_age(seconds: float) -> str:
 
 
 def run_key(status: Mapping[str, Any]) -> tuple[int, float]:
-    """Return a key that changes when a process restarts or re-executes itself. Its counters are 0
-    then."""
+    """Return a key that changes when a process restarts or re-executes itself. At that time its
+    counters are 0.
+    """
     return status["pid"], status["begun_at"]
 
 
@@ -83,5 +85,5 @@ def last_error(status: Mapping[str, Any]) -> str:
 
 
 def format_error(error: str, age: float | None) -> str:
-    """Return `error` with its age if known, as it may be long past."""
+    """Return `error` with its age if known, because the error may be old."""
     return error if age is None else f"{error} ({format_age(age)} ago)"

@@ -9,12 +9,12 @@ from kstorm.runtime.base.log import Logger
 
 
 class TaskTotals(Generic[T]):
-    """Sums of the tasks' counters by name, including tasks that have left the process."""
+    """Sums of the tasks' counters by name, including those of tasks that have left the process."""
 
     def __init__(
         self, tenures: Mapping[int, TaskTenure[T]], counts: Callable[[T], Mapping[str, int]]
     ) -> None:
-        """`tenures` has the current tasks. `counts` returns the counters of one task."""
+        """`tenures` contains the current tasks. `counts` returns the counters of one task."""
         self._tenures, self._counts = tenures, counts
         self._gone: Counter[str] = Counter()
 

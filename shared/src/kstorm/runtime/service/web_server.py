@@ -1,5 +1,5 @@
-"""A service's web server: Faust's, without its default pages, and with limits on what a client can
-occupy.
+"""A service's web server: Faust's, without its default pages, and with limits on the resources that
+a client can occupy.
 
 A connection serves one request. Probes and Prometheus use a new connection each time.
 """
@@ -25,11 +25,12 @@ class WebLimits:
     """Limits for clients that do not send their request or do not read the response."""
 
     seconds: float = 10.0
-    """Lifetime of a connection. After that it is aborted in any state."""
+    """Lifetime of a connection. After that time the connection is aborted in any state."""
 
     connections: int = 64
-    """Most open connections. One more aborts the oldest: rejecting the new one would let a client
-    lock out the probes."""
+    """Most open connections. One more connection aborts the oldest one. If the new one were
+    rejected instead, a client could lock out the probes.
+    """
 
 
 class Connections:
@@ -113,7 +114,8 @@ async def end_with_it(_request: web.Request, response: web.StreamResponse) -> No
 class PageServer(Web):  # type: ignore[misc]
     """Serves only the pages that were added to the app."""
 
-    default_blueprints: ClassVar[tuple[()]] = ()  # Faust's: tables, routes, statistics
+    # replaces Faust's pages: tables, routes, statistics
+    default_blueprints: ClassVar[tuple[()]] = ()
     production_blueprints: ClassVar[tuple[()]] = ()
     debug_blueprints: ClassVar[tuple[()]] = ()
     optional_blueprints: ClassVar[tuple[()]] = ()
@@ -131,7 +133,7 @@ class PageServer(Web):  # type: ignore[misc]
         )
 
     async def stop_server(self) -> None:
-        # Requests that are being answered can finish.
+        # Requests that are being served can finish.
         if self._listening is not None:
             self._listening.close()
         await super().stop_server()

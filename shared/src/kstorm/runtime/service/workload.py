@@ -1,5 +1,6 @@
-"""Measure how busy a process is, what it waits for, and what it sends where: Storm's *capacity* and
-its causes."""
+"""Measure how busy a process is (Storm's *capacity*), the causes of its waits, and the tuples that
+it sends to each component.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +13,7 @@ from kstorm.topology import Topology
 class BusyTime:
     """Seconds in which at least one piece of work was running.
 
-    10 busy seconds in a window of 10 s mean that the process is the bottleneck.
+    If a process is busy for 10 s in a window of 10 s, it is the bottleneck.
     """
 
     def __init__(self) -> None:
@@ -80,7 +81,7 @@ class Workload:
 
     @property
     def edges(self) -> list[tuple[str, str, int]]:
-        """Stream, component and number of tuples sent there."""
+        """Stream, component, and the number of tuples sent to it."""
         return [
             (stream, self._bolts[topic], tuples) for (stream, topic), tuples in self._sent().items()
         ]

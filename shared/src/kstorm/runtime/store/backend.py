@@ -29,8 +29,8 @@ class StateBackend(Protocol):
         """Open a partition and replay its changelog to the end. Does not block the event loop.
 
         Raises `StorageError` for disk problems, `BrokerError` or `TopicError` for problems with
-        Kafka. If it is cancelled, it closes the partition, and keeps what it has recovered for the
-        next time.
+        Kafka. If the call is cancelled, it closes the partition, and keeps the recovered data for
+        the next call.
         """
         ...
 
@@ -61,7 +61,8 @@ class StateBackend(Protocol):
 
     def renew(self, partition: int, current: float) -> None:
         """Record that the owner was still valid at this Unix time and wrote nothing. So the copy is
-        as recent as that."""
+        current as of that time.
+        """
         ...
 
     def close(self, partition: int) -> None:

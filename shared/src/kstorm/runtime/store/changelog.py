@@ -24,8 +24,7 @@ Check = Callable[[bytes, bytes | None], None]
 """Raises `FrameError` for a key and value that no table of this kind can have written."""
 
 Keep = Callable[[list[Pair], int], None]
-"""Store the last value of each key in a piece of the log, and the offset up to which the piece
-goes."""
+"""Store the last value of each key in a piece of the log, and the offset that the piece reaches."""
 
 
 @dataclass
@@ -73,19 +72,20 @@ class Changelog:
     ) -> ChangelogFindings:
         """Pass the committed records from `start` to before `high` to `keep`, in pieces.
 
-        Ends early if `stopped` returns True. Waits for open transactions in this range: their
-        process may be dead, or about to commit.
+        Ends early if `stopped` returns True. Waits for open transactions in this range, whose
+        process may be dead or about to commit.
         """
         consumer = self._consumer(
             {
-                # Regardless of the spouts' setting: an aborted checkpoint never happened.
+                # This is regardless of the spouts' setting, because an aborted checkpoint must not
+                # be read.
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
                 "check.crcs": True,
-                # The log mostly ends with a transaction marker, which is not a record. The client
-                # only notices the end with an empty response. The broker delays empty responses by
-                # this time, by default for 500 ms.
+                # The log usually ends with a transaction marker, which is not a record, so the
+                # client only notices the end by an empty response. The broker delays empty
+                # responses by this time, whose default is 500 ms.
                 "fetch.wait.max.ms": 20,
                 # Small records take ten times their size in the client's queue.
                 "fetch.message.max.bytes": 1 << 20,
@@ -138,7 +138,7 @@ def drain(
                     found.records += 1
                     size += len(message)
             elif error.code() == KafkaError._PARTITION_EOF:
-                # Below are only commit markers and compacted records.
+                # The offsets below have only commit markers and compacted records.
                 reached = max(reached, message.offset() or 0)
             else:
                 raise KafkaException(error)

@@ -2,8 +2,8 @@
 processing.
 
 The input offsets of tuples that a bolt held or had to retry are already committed. Exactly-once
-processing continues them. At-least-once processing relies on the spout to emit them again, and does
-not know about them. So a bolt refuses to start while such tuples exist.
+processing continues with these tuples. At-least-once processing would lose them, because it relies
+on the spout to emit them again. So a bolt refuses to start while such tuples exist.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from kstorm.runtime.store.changelog import Changelog
 def read_unfinished(changelog: str, task: int, settings: Settings) -> Mapping[bytes, bytes]:
     """Return the pairs for unfinished tuples in a task's changelog. Blocks. Raises `BrokerError`.
 
-    The changelog has few other records, as the bolt has no state.
+    The changelog has few other records, because the bolt has no state.
     """
     found: dict[bytes, bytes] = {}
 

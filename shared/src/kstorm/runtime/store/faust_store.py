@@ -30,7 +30,7 @@ from kstorm.errors import StorageError
 from kstorm.runtime.faust_private import open_partition, open_partitions
 from kstorm.runtime.store.backend import AT_ONCE
 
-# for each partition, which is a separate RocksDB: Faust's defaults would take gigabytes
+# limits for each partition, which is a separate RocksDB; Faust's defaults would take gigabytes
 _OPTIONS: Final = {
     "driver": "rocksdict",
     "block_cache_size": 4 << 20,
@@ -39,15 +39,15 @@ _OPTIONS: Final = {
     "target_file_size_base": 8 << 20,
     "max_open_files": 64,
 }
-# Unlike all keys of tables: those of a state are UTF-8, those of a ledger are digits.
+# This differs from all keys of tables: keys of a state are UTF-8, and keys of a ledger are digits.
 _COPY_KEY: Final = b"\xffkstorm copy"
 _FORMAT: Final = 1
-_FIRST: Final = 8  # pairs read first from a range
+_FIRST: Final = 8  # number of pairs in the first read of a range
 # A process that is exiting may still hold the files.
 _LOCKED_SECS, _LOCK_PAUSE_SECS = 30.0, 0.5
 
 Pair = tuple[bytes, bytes | None]
-"""A key and its value. None deletes it."""
+"""A key and its value. The value None deletes the key."""
 
 
 class FaustStore:
@@ -63,7 +63,8 @@ class FaustStore:
         )
         self._name, self._data_dir = name, data_dir
         self._making = threading.Lock()
-        self._open: MutableMapping[int, Any] = {}  # Faust's own once the store exists
+        # replaced by Faust's mapping once the store exists
+        self._open: MutableMapping[int, Any] = {}
 
     @property
     def _store(self) -> Any:
@@ -73,7 +74,8 @@ class FaustStore:
         """Open a partition. Waits while another process has it open, unless `stopped` returns True.
         Blocks."""
         deadline = time.monotonic() + _LOCKED_SECS
-        # The first access creates the store, and partitions are opened concurrently.
+        # The first access creates the store. The lock is needed because partitions are opened
+        # concurrently.
         with self._making:
             self._open = open_partitions(self._store)
         # left by a process that was killed in `empty`
@@ -91,7 +93,7 @@ class FaustStore:
                     return
 
     def get(self, partition: int, key: bytes) -> bytes | None:
-        # Without `_blaming_disk`, which would double the cost.
+        # This does not use `_blaming_disk`, which would double the cost.
         value: bytes | None = self._db(partition).get(key)
         return value
 
@@ -100,7 +102,7 @@ class FaustStore:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield every pair with a key from `start` on.
 
-        No iterator stays open between the batches, as it would keep the database open.
+        No iterator stays open between the batches, because it would keep the database open.
         """
         after = start or None
         skips: bytes | None = None
@@ -159,7 +161,7 @@ class FaustStore:
         try:
             return self._open[partition]
         except KeyError:
-            # Faust would open it here, and another process could not.
+            # Faust would open the partition here, and then no other process could.
             raise StorageError(
                 f"partition {partition} of the table {self._name!r} is not open in this process: "
                 "its task has left"

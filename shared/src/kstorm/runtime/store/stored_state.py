@@ -1,4 +1,4 @@
-"""Read access for others to the state of a process's bolt tasks.
+"""Read access to the state of a process's bolt tasks, for queries.
 
 Only committed changes are visible: the local copy gets a change when its transaction is committed.
 Uncommitted changes in the bolt's memory are not included. A task that is being recovered has an
@@ -28,7 +28,9 @@ class LocalCopies(Protocol):
     """The local copies of a process's tasks, by task index. `TaskStore` implements this."""
 
     def copy(self, task: int) -> LocalCopy | None:
-        """Return the state of the local copy. None if the task is not here or not recovered."""
+        """Return the state of the local copy. None if the task is not in this process or not
+        recovered.
+        """
         ...
 
     def get(self, task: int, key: bytes) -> bytes | None:
@@ -42,15 +44,17 @@ class LocalCopies(Protocol):
 
 
 class StoredState:
-    """Used on the event loop. Each call reads one checkpoint, since none is stored in the
-    meantime."""
+    """Must be used on the event loop, so that no checkpoint is stored during a call, and each call
+    reads a single checkpoint.
+    """
 
     def __init__(self, store: LocalCopies) -> None:
         self._store = store
 
     def copy(self, task: int) -> LocalCopy | None:
-        """Return the state of a task's local copy. None if the task is not here or not
-        recovered."""
+        """Return the state of a task's local copy. None if the task is not in this process or not
+        recovered.
+        """
         return self._store.copy(task)
 
     def get(self, task: int, key: str) -> bytes | None:

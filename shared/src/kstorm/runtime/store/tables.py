@@ -3,9 +3,9 @@ partitions and changelog.
 
 RocksDB is a cache of the changelog and never ahead of it. A change is first written to the
 changelog. When its transaction is committed, the same records are written to RocksDB in one batch,
-with the changelog offset that they reach. So recovery is always the same, after a kill, a lost disk
-or with the disk of an earlier run. The partition is opened, and the changelog is read from the
-offset of the local copy on. A copy that cannot be trusted (`kstorm.core.recovery`) is deleted
+with the changelog offset that they reach. So recovery is the same after a kill, after the loss of a
+disk, and with the disk of an earlier run. The partition is opened, and the changelog is read from
+the offset of the local copy on. A copy that cannot be trusted (`kstorm.core.recovery`) is deleted
 first. A record that kstorm cannot have written is skipped, so its key keeps the old value.
 """
 
@@ -25,7 +25,7 @@ from kstorm.runtime.store.backend import AT_ONCE, OpenedPartition
 from kstorm.runtime.store.changelog import Changelog, ChangelogFindings, Check
 from kstorm.runtime.store.faust_store import FaustStore
 
-# Interval at which a copy without changes is marked as current.
+# A copy without changes is marked as current at this interval.
 _RENEW_SECS: Final = 600.0
 
 
@@ -51,7 +51,7 @@ class RecoveringTable:
             check,
             now,
         )
-        self._copies: dict[int, LocalCopy] = {}  # by open partition, as stored in it
+        self._copies: dict[int, LocalCopy] = {}  # the metadata stored in each open partition
 
     async def open(self, partition: int) -> OpenedPartition:
         # Each piece of the changelog is stored with the offset that it reaches.
@@ -108,7 +108,7 @@ class RecoveringTable:
     ) -> tuple[LocalCopy, ChangelogFindings]:
         """Open a partition and recover it. Blocks, and touches nothing else of the table.
 
-        The result is not used once `stopped` returns True.
+        Once `stopped` returns True, the result is not used.
         """
         self._store.open(partition, stopped)
         asked = self._now()

@@ -27,10 +27,11 @@ class TaskStore:
         """`now` returns the Unix time."""
         self._table, self._changelog, self._log, self._now = table, changelog, log, now
         self._opening: dict[int, asyncio.Future[OpenedPartition]] = {}
-        self._began = 0.0  # wall clock at the start of the last transaction
-        # Tasks whose offsets were in it. If it was committed, this process owned them.
+        self._began = 0.0  # Unix time at the start of the last transaction
+        # Tasks whose offsets were in the last transaction. If it was committed, this process owned
+        # them.
         self._fenced: Iterable[int] = ()
-        self._current: dict[int, float] = {}  # by task, the start of the last checkpoint
+        self._current: dict[int, float] = {}  # the start of each task's last checkpoint
         self._writer: CheckpointWriter
 
     def lend(self, writer: CheckpointWriter) -> None:
@@ -66,8 +67,8 @@ class TaskStore:
         return self._table.items(task, start, at_once)
 
     def copy(self, task: int) -> LocalCopy | None:
-        # The last checkpoint also proves that the copy is current, even if it changed nothing of
-        # this task.
+        # The last checkpoint also proves that the copy is current, even if it did not change this
+        # task.
         copy = self._table.copy(task)
         return copy and copy._replace(current=max(copy.current, self._current.get(task, 0.0)))
 
@@ -79,8 +80,8 @@ class TaskStore:
     def keep(self, effect: ApplyToStore) -> None:
         """Store a committed checkpoint on disk.
 
-        It counts as current as of its start. If this process is slow from here on, another process
-        may have written changes later.
+        The copy counts as current as of the start of the checkpoint. If this process is slow after
+        that, another process may have written later changes.
         """
         changes: Changes = effect.changes
         for task, reached in effect.reached.items():

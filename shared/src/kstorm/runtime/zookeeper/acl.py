@@ -1,8 +1,8 @@
 """Check who can change the nodes that a spout obeys.
 
-With a login, nodes created by kstorm belong to that user only. An older node may be open to all.
-Then anyone who can reach ZooKeeper could move offsets or deactivate a topology. So a process with a
-login obeys no node that everyone can change. Without a login users cannot be distinguished, and
+With a login, nodes created by kstorm belong to that user only. An older node may be open to all, so
+that anyone who can reach ZooKeeper could move offsets or deactivate a topology. So a process with a
+login ignores nodes that everyone can change. Without a login, users cannot be distinguished, and
 nothing is checked.
 """
 
@@ -19,8 +19,7 @@ _EVERYBODY: Final = Id("world", "anyone")
 
 
 class OpenToAllError(KazooException):  # type: ignore[misc] # kazoo has no types
-    """A node is not obeyed because everyone can change it. The message has the node and the
-    remedy."""
+    """A node is ignored because everyone can change it. The message names the node and the remedy."""
 
     def __init__(self, auth: str, path: str) -> None:
         user = auth.split(":")[1]

@@ -8,7 +8,7 @@
     /brokers/topics/<topic>/partitions/<n>/state
         {"leader": <id>, …}
 
-Each call opens and closes its own session, so there is no state in between that could be lost.
+Each call opens and closes its own session, so there is no state between calls that could be lost.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -70,7 +70,7 @@ class DynamicBrokersReader:
         self._client()
 
     def get_broker_info(self, topic: str) -> Sequence[GlobalPartitionInformation]:
-        # Also raises `BrokerError` if no broker is registered.
+        # This also raises `BrokerError` if no broker is registered.
         with self._session() as client:
             brokers = self._brokers(client)
             return list(self._topics(client, topic, brokers))
@@ -125,8 +125,9 @@ class DynamicBrokersReader:
         return brokers
 
     def _address(self, id: str, registered: _Registration) -> Broker:
-        """Return a broker's address for this client. Before Kafka 0.9 there was one listener, and
-        no endpoints."""
+        """Return a broker's address for this client. Before Kafka 0.9, brokers had a single
+        listener and registered no endpoints.
+        """
         kinds = registered.listener_security_protocol_map
         for endpoint in registered.endpoints:
             listener, _, address = endpoint.partition("://")

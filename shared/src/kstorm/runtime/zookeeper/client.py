@@ -51,7 +51,7 @@ def make_client(
 ) -> KazooClient:
     """Create a client without starting it. Raises `ConfigError` for a malformed connect string.
 
-    `timeout` is that of the session in seconds. `auth` is a login or "". Without `tls` the
+    `timeout` is the session timeout in seconds. `auth` is a login or "". Without `tls` the
     connection is not encrypted. `whose` names the connect string's owner in the error.
     """
     if tls is not None:
@@ -66,7 +66,7 @@ def make_client(
         }
     elif auth:
         options["auth_data"] = [(scheme, login)]
-    # Messages below this level contain the login.
+    # Messages below this level would contain the login.
     logging.getLogger("kazoo.client").setLevel(logging.INFO)
     try:
         return KazooClient(
@@ -82,8 +82,9 @@ def make_client(
 
 
 class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
-    """Connects with TLS. kazoo itself would also trust the system's CAs in addition to `ca`, and
-    check no host name."""
+    """Connects with TLS. kazoo's own code would trust the system's CAs in addition to `ca`, and
+    would not check host names.
+    """
 
     def __init__(self, tls: ZooKeeperTls) -> None:
         super().__init__()
@@ -165,7 +166,7 @@ def start_client(
 def _connect(client: KazooClient, connect: str, auth: str, tls: ZooKeeperTls | None) -> None:
     try:
         start_client(client, connect, tls, _CONNECT_SECS)
-        # A rejected login only shows with the first request.
+        # A rejected login is only noticed at the first request.
         client.exists("/")
     except KazooTimeoutError:
         raise BrokerError(

@@ -1,7 +1,7 @@
 """Find out why a reachable ZooKeeper cannot be used: TLS problems of the server or of this client.
 
-kazoo reports all of them as a lost connection and retries. So after a while the servers are queried
-directly, with `srvr`. Any response is enough, even one that the command is not allowed.
+kazoo reports all of them as a lost connection and retries. So after some time this module queries
+the servers directly, with `srvr`. Any response is sufficient, even one that rejects the command.
 """
 
 import socket
@@ -14,7 +14,8 @@ from kazoo.hosts import collect_hosts
 from kstorm.errors import ConfigError
 from kstorm.runtime.base.zookeeper_tls import VARIABLE, ZooKeeperTls
 
-_QUESTION: Final = b"srvr\n"  # Five bytes, since a server with TLS would wait for more.
+# It has five bytes, because a server with TLS would wait for more if it had fewer.
+_QUESTION: Final = b"srvr\n"
 _ALERT: Final = b"\x15\x03"
 _ANOTHER_NAME: Final = (62, 64)
 """OpenSSL's codes for a certificate of another host name or address."""
@@ -43,7 +44,7 @@ def connection_problem(connect: str, tls: ZooKeeperTls | None, patience: float) 
 def _with_tls(server: _Address, tls: ZooKeeperTls, patience: float) -> str:
     try:
         with tls.connect(server, server[0], patience) as connection:
-            # A rejected client certificate only shows here.
+            # A rejected client certificate is only noticed here.
             _ask(connection)
     except ConfigError as error:
         return str(error)
@@ -126,7 +127,7 @@ def _is_answer(answer: bytes | None) -> bool:
 
 def _speaks_tls(server: _Address, patience: float) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # The certificate does not matter: nothing is sent, and no response is used.
+    # The certificate does not matter, because nothing is sent and no response is used.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         with socket.create_connection(server, patience) as plain, context.wrap_socket(plain):

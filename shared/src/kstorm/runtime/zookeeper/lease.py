@@ -2,8 +2,8 @@
 
 Everything that waits for ZooKeeper runs on the session's thread
 (`kstorm.runtime.zookeeper.session`). If a call loses its connection, it may have taken effect or
-not. So every call can be repeated safely. The lock has a mark that identifies it. A write is
-recognised by its content and the version that it created.
+not. So every call can be repeated safely. The lock contains a mark that identifies its lease. A
+write is recognised by its content and by the version that it created.
 """
 
 import json
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 NOTHING = b""
 """Content of a node without a stored offset.
 
-The node exists for its version: the next owner of the lock rewrites it as any other node, which
-fences the previous owner.
+Such a node exists because of its version. The next owner of the lock rewrites it, like any other
+node, and this fences the previous owner.
 """
 
 
@@ -51,7 +51,7 @@ class Lease(LockJob):
     free.
 
     `queued` and `leaving` are requests. `ownership`, `data` and `gone` are the current state. With
-    a login in `auth`, the lock is not held while everyone can change the node.
+    a login in `auth`, the lock is not acquired while everyone can change the node.
     """
 
     def __init__(
@@ -77,18 +77,18 @@ class Lease(LockJob):
         self._mark = json.dumps({**owner, "lease": uuid.uuid4().hex}).encode()
         self._wake = wake
         self._sessions_lost = 0
-        # True once the lock has been held, which makes data, _version and _written valid.
+        # True once the lock was held. From then on data, _version and _written are valid.
         self._taken = False
         self._version = -1
-        # zxid of the node's last known write. Unlike a version, it is never reused.
+        # The zxid of the node's last known write. Unlike a node's version, a zxid is never reused.
         self._written = -1
-        # Writes since then without a known result.
+        # Contents of the writes since then whose result is unknown.
         self._unsure: set[bytes] = set()
         self._announced = False
 
     @property
     def has_duties(self) -> bool:
-        """True while something waits to be stored or released."""
+        """True while an offset waits to be stored, or the lock to be released."""
         return not self.gone and (
             self.leaving or (self.queued is not None and self.ownership is not Ownership.FENCED)
         )
@@ -112,7 +112,9 @@ class Lease(LockJob):
             self.ownership = Ownership.WAITING
 
     def take_turn(self, client: KazooClient, lock: AbstractContextManager[Any]) -> None:
-        """Execute the current requests. Requests made in the meantime are for the next turn."""
+        """Execute the current requests. Requests that are made in the meantime are executed in the
+        next turn.
+        """
         with lock:
             lost, data, leaving = self._sessions_lost, self.queued, self.leaving
         try:
@@ -129,7 +131,7 @@ class Lease(LockJob):
             self.ownership = standing
 
     def _advance(self, client: KazooClient, data: bytes | None, leaving: bool) -> Ownership:
-        """Try to acquire the lock and write `data`. If `leaving`, write the last offset first and
+        """Try to acquire the lock and write `data`. If `leaving`, first write the last offset and
         then release the lock.
 
         Returns the new state of the lock.
@@ -147,7 +149,7 @@ class Lease(LockJob):
     def _take_over(self, client: KazooClient) -> Ownership:
         """Acquire the lock for the first time and read the stored offset.
 
-        This fences every process that has written the offset or is about to write the first one.
+        This fences every process that has written an offset or is about to write the first one.
         """
         if not self._lock(client):
             return Ownership.WAITING

@@ -1,9 +1,9 @@
-"""A spout's nodes in ZooKeeper as seen by operators: their contents, the partitions' owners, and
-how to change offsets.
+"""An operator's access to a spout's nodes in ZooKeeper: read their contents and the partitions'
+owners, and change offsets.
 
 **No offset is changed under a running spout.** A change is one transaction. It acquires the lock of
 every partition, writes each node if its version is unchanged, and releases the locks. If one lock
-is held or one node has changed, nothing is done. If a spout has lost its lock for a moment, it
+is held or one node has changed, nothing is done. A spout that has lost its lock for a moment
 detects the change by the version and restarts.
 """
 
@@ -42,7 +42,7 @@ class OffsetNode:
     stored: StoredOffset | None
     """None if no offset is stored yet."""
     version: int
-    """For compare-and-set. -1 if the node does not exist."""
+    """Version for compare-and-set. -1 if the node does not exist."""
     holder: str | None
     """Owner of the lock, or None."""
 

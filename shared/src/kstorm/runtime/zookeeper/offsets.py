@@ -6,14 +6,13 @@
 A spout that reads all topics matching a regular expression has a node per topic,
 `<zk_root>/<id>/<topic>`, with the same two nodes below it.
 
-**A process that has lost its lock cannot move an offset.** Every write has the node's version as
-this process last read or wrote it. Acquiring a lock also writes the node once, so the previous
-owner is fenced from then on.
+**A process that has lost its lock cannot move an offset.** Every write names the version of the
+node that this process last read or wrote. Acquiring a lock also writes the node once, so the
+previous owner is fenced from then on.
 
-While ZooKeeper cannot be reached, no lock is known to change its owner. So processing continues and
-writes wait. If ZooKeeper then reports an expired session, each lock is acquired again. If the node
-is unchanged, no other process had the lock and processing continues. Otherwise the partition is
-dropped.
+While ZooKeeper cannot be reached, processing continues and writes wait. If ZooKeeper then reports
+that the session has expired, each lock is acquired again. If the node is unchanged, no other
+process had the lock in the meantime, and processing continues. Otherwise the partition is dropped.
 """
 
 import os
@@ -35,7 +34,7 @@ _MEANWHILE: Final = "offsets wait to be stored, and no partition can be started;
 
 
 class OffsetSession(Protocol):
-    """The part of `ZooKeeperSession` that stores use. It executes the work of their leases."""
+    """The part of `ZooKeeperSession` that stores use: it executes the work of their leases."""
 
     def add(self, job: Lease) -> None: ...
 
@@ -55,8 +54,8 @@ class ZooKeeperOffsetStores:
 
     `connect` is the process's own ZooKeeper. For `session_timeout`, `auth` and `tls` see
     `ZooKeeperSession`. With a login, created nodes belong to that user only. `session` is an
-    existing one of the process with the same settings. It is used for the same connect string, and
-    closed by its owner. No connection is made before the first lock is requested.
+    existing one of the process with the same settings. It is used if its connect string is the
+    same, and its owner closes it. No connection is made before the first lock is requested.
     """
 
     def __init__(
@@ -96,8 +95,9 @@ class ZooKeeperOffsetStores:
         return self._sessions[connect]
 
     def close(self) -> None:
-        """Close the sessions opened here, and with them every lock. Waits a few seconds at most for
-        each."""
+        """Close the sessions opened by this object, and with them release every lock. Waits a few
+        seconds at most for each.
+        """
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
@@ -171,5 +171,6 @@ class ZooKeeperOffsets:
         """Release every lock."""
         for partition in list(self._leases):
             self.release(partition)
-        # The rest is done when ZooKeeper can be reached again, or ends with the session.
+        # Remaining requests are executed when ZooKeeper can be reached again. Otherwise the locks
+        # end with the session.
         self.flush(_CLOSE_SECS)

@@ -1,8 +1,8 @@
 """A process's ZooKeeper session, and the only thread that sends requests in it.
 
-Requests are made by a `SessionJob`: a partition's lease (`kstorm.runtime.zookeeper.lease`) or the watch of
-a topology (`kstorm.runtime.zookeeper.topology_watch`). Other threads set requests on a job under the
-session's lock, and never wait for ZooKeeper.
+Requests are made by a `SessionJob`: a partition's lease (`kstorm.runtime.zookeeper.lease`) or the
+watch of a topology (`kstorm.runtime.zookeeper.topology_watch`). Other threads set the requests of a
+job under the session's lock, and never wait for ZooKeeper.
 """
 
 import logging
@@ -34,7 +34,7 @@ _AFTER_FAILURE_SECS: Final = 0.2
 _AFTER_REFUSAL_SECS: Final = 1.0
 _UNREACHABLE_SECS: Final = 2.0
 _LOOK_WHY_SECS: Final = 1.0
-# short, since no other work is done meanwhile
+# short, because no other work is done during this time
 _WHY_SECS: Final = 1.0
 _LOOK_WHY_AGAIN_SECS: Final = 5.0
 _CLOSE_SECS: Final = 2.0
@@ -50,15 +50,15 @@ class SessionJob:
     path: str
     """The node to name if ZooKeeper refuses."""
     refusal: str = ""
-    """Error of the last turn, or "" if it succeeded. Maintained by the session."""
+    """Error of the last turn, or "" if it succeeded. The session maintains it."""
     rests_until: float = 0.0
-    """No turn before this time of the monotonic clock. Maintained by the session."""
+    """Monotonic time before which the job gets no turn. The session maintains it."""
     gone: bool = False
     """True if the session may forget the job."""
     look_every_secs: float = 1.0
     """Seconds between calls of `look_again`, in case a watch was lost."""
     looks_next: float = 0.0
-    """Time of the next such call. Maintained by the session."""
+    """Time of the next such call. The session maintains it."""
 
     @property
     def has_work(self) -> bool:
@@ -66,7 +66,7 @@ class SessionJob:
         raise NotImplementedError
 
     def look_again(self) -> None:
-        """Read again, as the data may have changed."""
+        """Request another read, because the data may have changed."""
         raise NotImplementedError
 
     def lost(self) -> None:
@@ -81,7 +81,7 @@ class SessionJob:
 
 
 class LockJob(SessionJob):
-    """A job with a lock and a node to write. Other threads request both through the session."""
+    """A job that holds a lock and writes a node. Other threads request both through the session."""
 
     queued: bytes | None = None
     """Data to write next."""
@@ -90,8 +90,8 @@ class LockJob(SessionJob):
 
 
 class ZooKeeperSession:
-    """One ZooKeeper session after another while the process lives, for all jobs with one ZooKeeper
-    and one login.
+    """A process's connection to one ZooKeeper with one login, for all jobs that use it. If a
+    session expires, another one is started.
 
     `timeout` is the time in seconds for which the locks of a dead process remain. ZooKeeper may
     change it to between 2 and 20 of its ticks. For `auth` and `tls` see
@@ -108,7 +108,7 @@ class ZooKeeperSession:
     ) -> None:
         self.connect = connect
         self.changed = threading.Condition()
-        """The lock. Notify all waiters after changing a job's requests."""
+        """The session's lock. After changing a job's requests, notify all waiters."""
         self._auth, self._tls = auth, tls
         retry = {"max_tries": -1, "max_delay": 2.0}
         self._client: KazooClient = make_client(
@@ -143,7 +143,7 @@ class ZooKeeperSession:
                 self._jobs.remove(job)
 
     def save(self, lease: LockJob, data: bytes) -> None:
-        """Request a write of `data`. It replaces a waiting one."""
+        """Request a write of `data`. It replaces a write that is still waiting."""
         with self.changed:
             lease.queued = data
             self.changed.notify_all()
@@ -192,7 +192,7 @@ class ZooKeeperSession:
             self._thread.join(_CLOSE_SECS)
 
     def _heard(self, state: str) -> None:
-        # Called on kazoo's thread, so it must not wait for ZooKeeper.
+        # kazoo calls this on its own thread, so it must not wait for ZooKeeper.
         with self.changed:
             connected = state == KazooState.CONNECTED
             if connected != self._connected:
@@ -251,8 +251,9 @@ class ZooKeeperSession:
                 job.look_again()
 
     def _look_why(self) -> None:
-        """Check from time to time why there is no session, since kazoo does not report the
-        reason."""
+        """Check from time to time why there is no session, because kazoo does not report the
+        reason.
+        """
         now = time.monotonic()
         if now - self._since >= _LOOK_WHY_SECS and now >= self._looks_why_next:
             self._obstacle = connection_problem(self.connect, self._tls, _WHY_SECS)

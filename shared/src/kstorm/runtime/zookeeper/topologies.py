@@ -7,9 +7,9 @@ spouts' processes.
         ephemeral: report of a process that runs spout tasks
 
 A spout's process writes its node when it starts and when it has stopped or resumed emitting. While
-deactivated, it also writes it at most once a second as its trees end. So an operator sees that
-nothing is in flight wherever ZooKeeper can be reached, and an active topology writes nothing. A
-topology without nodes is active.
+deactivated, it also writes it at most once a second as its trees end. So an operator can see that
+nothing is in flight from any place that can reach ZooKeeper, and an active topology writes nothing.
+A topology without nodes is active.
 """
 
 import os
@@ -31,8 +31,9 @@ from kstorm.runtime.zookeeper.client import broker_errors, open_client
 
 ROOT: Final = "/kstorm-topologies"
 _NAMES_ALONE: Final = Permissions.READ | Permissions.CREATE | Permissions.DELETE
-"""Permissions of others at the root. A topology's node with children cannot be deleted, whatever
-the permissions."""
+"""Permissions of others at the root. The node of a topology cannot be deleted while it has
+children, regardless of permissions.
+"""
 _SHARED_ACL: Final = [*CREATOR_ALL_ACL, ACL(_NAMES_ALONE, Id("world", "anyone"))]
 
 
@@ -60,12 +61,12 @@ class SpoutReport(msgspec.Struct, frozen=True):
     active: bool
     """True if it emits."""
     pending: int
-    """Trees in flight. While the process is active, this is the value of its last start."""
+    """Trees in flight. While the process is active, this is the value at its last start."""
     waiting: int
     """Failed messages that will be emitted again after activation. Updated along with `pending`."""
     message_timeout_secs: float
-    """Minimum time in flight until a tree times out. The actual time is up to half as long
-    again."""
+    """Minimum time in seconds until a tree times out. The actual time is up to half as long again.
+    """
 
 
 def topology_path(topology: str) -> str:
@@ -90,8 +91,9 @@ def report_path(topology: str, report: SpoutReport) -> str:
 def make_root(client: KazooClient) -> None:
     """Create the node above all topologies, which only holds names.
 
-    Whichever user creates it, others can add their topologies. Nodes below a topology's node belong
-    to the user that created that node. With a login, no other user can change the root itself.
+    No matter which user creates it, others can add their topologies. Nodes below a topology's node
+    belong to the user that created that node. With a login, no other user can change the root
+    itself.
     """
     if client.exists(ROOT) is None:
         # a chroot, which belongs to the user
@@ -101,8 +103,9 @@ def make_root(client: KazooClient) -> None:
 
 
 def read_deactivation(client: KazooClient, topology: str) -> Deactivation | None:
-    """Return the deactivation, or None if the topology is active. The node's existence counts, its
-    content is only for display."""
+    """Return the deactivation, or None if the topology is active. Only the node's existence
+    matters, because its content is only for display.
+    """
     try:
         data, _ = client.get(deactivated_path(topology))
     except NoNodeError:

@@ -1,10 +1,10 @@
-"""Watch the deactivation of a topology in a spout's process, and report the process's state: see
-`kstorm.runtime.zookeeper.topologies`.
+"""Watch the deactivation of a topology in a spout's process, and write the process's report
+(`kstorm.runtime.zookeeper.topologies`).
 
-**The last known state holds.** While ZooKeeper is down a topology stays as it is. Until the first
-response a process waits a few seconds and then is active, since a topology may run without any
-ZooKeeper. With a login, nodes that everyone can change are ignored: see
-`kstorm.runtime.zookeeper.acl`.
+**The last known state remains valid.** While ZooKeeper is down, a topology stays active or
+deactivated. A new process waits a few seconds for the first response. Without one it is active,
+because a topology may run without ZooKeeper. With a login, nodes that everyone can change are
+ignored (`kstorm.runtime.zookeeper.acl`).
 """
 
 import time
@@ -35,11 +35,11 @@ _REPORT_SECS: Final = 1.0
 class TopologyWatch(SessionJob):
     """Watches one topology for one process. Only the session's thread waits for ZooKeeper.
 
-    `session` is the process's session with this connect string and login, closed by its owner.
+    `session` is the process's session with this connect string and login, which its owner closes.
     Without it, the watch creates its own. Raises `ConfigError` for a malformed connect string.
     """
 
-    look_every_secs = 5.0  # long, as many processes do this
+    look_every_secs = 5.0  # long, because many processes do this
 
     def __init__(
         self, connect: str, auth: str, topology: str, session: ZooKeeperSession | None = None
@@ -99,13 +99,15 @@ class TopologyWatch(SessionJob):
 
     @property
     def not_ready(self) -> str:
-        """Reason why the process is not ready, or "": everyone can change the nodes that it would
-        obey."""
+        """Reason why the process is not ready, or "". It is not ready if everyone can change the
+        nodes that control it.
+        """
         return self.problem if self._distrusts else ""
 
     def tell(self, report: SpoutReport) -> None:
-        """Set the state of the process. It is written when `active` changes, and its trees only
-        while inactive."""
+        """Set the state of the process. It is written when `active` changes, and while inactive
+        also when the number of trees changes.
+        """
         with self._session.changed:
             self._report = report
             if self._due():
@@ -136,7 +138,7 @@ class TopologyWatch(SessionJob):
         self._look = True
 
     def lost(self) -> None:
-        # The process's node ended with the session, and perhaps the watch too.
+        # The process's node ended with the session, and perhaps ZooKeeper's watch too.
         self._written = None
         self._look = True
 
@@ -162,7 +164,7 @@ class TopologyWatch(SessionJob):
             self._session.changed.notify_all()
 
     def _read(self, client: KazooClient) -> Deactivation | None:
-        # If the node exists but cannot be read, its existence counts.
+        # If the node exists but cannot be read, its existence is sufficient.
         if client.exists(deactivated_path(self._topology), watch=self._woken) is None:
             return None
         try:

@@ -1,0 +1,35 @@
+"""Watermarks of tasks, for `/metrics` and `/status`."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kstorm.core.watermarks import TaskTime
+from kstorm.topology.event_time import NEVER, Mark
+
+
+def watermarks(times: Iterable[TaskTime]) -> Iterable[tuple[str, float]]:
+    """Yield the tasks whose watermark is known, each with it in Unix seconds."""
+    return ((str(time.task), time.at / 1000) for time in times if time.at > NEVER)
+
+
+def shown_times(times: Iterable[TaskTime]) -> dict[str, dict[str, Any]]:
+    """Return by task its watermark in Unix milliseconds, and the slowest of its inputs.
+
+    An unknown watermark is None.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for time in times:
+        name, mark = time.holder or ("", Mark(NEVER))
+        known = [one.at for _, one in time.inputs if one.at > NEVER]
+        found[str(time.task)] = {
+            "watermark": _known(time.at),
+            "idle": time.idle,
+            "waits_for": name,
+            "waits_at": _known(mark.at),
+            "most": max(known, default=None),
+        }
+    return found
+
+
+def _known(at: int) -> int | None:
+    return at if at > NEVER else None
