@@ -28,7 +28,7 @@ from kstorm.dev.jar_fixes import fix_jars
 from kstorm.dev.java import find_java, spark_home
 from kstorm.dev.java_trust import trust_options
 from kstorm.dev.logged_command import LoggedCommand
-from kstorm.dev.maven import MIRROR, download
+from kstorm.dev.maven import MIRROR, PinnedJar, download
 from kstorm.dev.paths import cache_directory, exclusive
 from kstorm.dev.stage_progress import StageProgress
 from kstorm.dev.stage_times import note_stage_time
@@ -76,21 +76,6 @@ _MIRROR: Final = (
     "A proxy goes into JAVA_TOOL_OPTIONS as -Dhttps.proxyHost=… and -Dhttps.proxyPort=…, a mirror into an Ivy settings file"
     " named by KSTORM_IVY_SETTINGS."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PinnedJar:
-    """One line of a list: a jar's coordinates and the SHA-256 of its content."""
-
-    group: str
-    artifact: str
-    version: str
-    sha256: str
-
-    @property
-    def file_name(self) -> str:
-        """The name of the jar's file in the cache."""
-        return f"{self.artifact}-{self.version}.jar"
 
 
 def kafka_jars() -> list[Path]:

@@ -6,11 +6,9 @@
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from kstorm.dev.jars import PinnedJar
+from typing import Final
 
 _PARALLEL: Final = 8
 _TIMEOUT_SECS: Final = 60.0
@@ -19,7 +17,22 @@ _CHUNK_BYTES: Final = 1 << 16
 MIRROR: Final = "HTTPS_PROXY names a proxy, and KSTORM_MAVEN_REPOSITORY the URL of a mirror."
 
 
-def download(jars: Sequence["PinnedJar"], folder: Path) -> Iterator[int]:
+@dataclass(frozen=True, slots=True)
+class PinnedJar:
+    """One line of a list: a jar's coordinates and the SHA-256 of its content."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """The name of the jar's file in the cache."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def download(jars: Sequence[PinnedJar], folder: Path) -> Iterator[int]:
     """Write the jars that the folder does not have into it. Yield the number of arrived jars after each.
 
     Raises `OSError` if the repository does not respond or does not have a jar.
@@ -36,7 +49,7 @@ def download(jars: Sequence["PinnedJar"], folder: Path) -> Iterator[int]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _download(jar: "PinnedJar", folder: Path) -> None:
+def _download(jar: PinnedJar, folder: Path) -> None:
     from maven_artifact.artifact import Artifact
     from maven_artifact.requestor import Requestor
     from maven_artifact.resolver import Resolver
