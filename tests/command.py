@@ -26,14 +26,15 @@ class Command:
 
 
 @contextmanager
-def started(module: str, *arguments: object, home: Path) -> Iterator[Command]:
-    """Run a module with `home` for its runs, and end it if it is still running at the end."""
+def started(module: str, *arguments: object, home: Path, folder: Path = ROOT) -> Iterator[Command]:
+    """Run a module in a folder, with `home` for its runs, and end it if it is still running at the
+    end."""
     log = home / "out"
     with (
         log.open("wb") as out,
         subprocess.Popen(
             [sys.executable, "-m", module, *map(str, arguments)],
-            cwd=ROOT,
+            cwd=folder,
             env=os.environ | {"KSTORM_HOME": str(home)},
             stdin=subprocess.DEVNULL,
             stdout=out,

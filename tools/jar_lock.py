@@ -25,6 +25,8 @@ from kstorm.dev.jars import (
     S3_SET,
     SPARK_SET,
     SPARK_VERSION,
+    ZOOKEEPER_SET,
+    ZOOKEEPER_VERSION,
     ivy_command,
     list_path,
 )
@@ -76,8 +78,8 @@ _MENDED: Final = (
     # Up to 4.0.3, AES-GCM between driver and executors loses every message of a connection except
     # the first (SPARK-56227).
     "org.apache.spark:spark-network-common_2.13:4.0.4",
-    "org.apache.zookeeper:zookeeper:3.9.5",
-    "org.apache.zookeeper:zookeeper-jute:3.9.5",
+    f"org.apache.zookeeper:zookeeper:{ZOOKEEPER_VERSION}",
+    f"org.apache.zookeeper:zookeeper-jute:{ZOOKEEPER_VERSION}",
     *(
         f"org.apache.logging.log4j:log4j-{part}:{_LOGGING}"
         for part in ("1.2-api", "api", "core", "slf4j2-impl")
@@ -122,6 +124,28 @@ _MENDED: Final = (
 )
 
 
+# ZooKeeper's server names older versions of these.
+_ZOOKEEPER: Final = (
+    f"org.apache.zookeeper:zookeeper:{ZOOKEEPER_VERSION}",
+    f"org.apache.zookeeper:zookeeper-jute:{ZOOKEEPER_VERSION}",
+    "io.dropwizard.metrics:metrics-core:4.2.30",
+    "org.xerial.snappy:snappy-java:1.1.10.7",
+    "commons-io:commons-io:2.18.0",
+    *(
+        f"io.netty:netty-{part}:{_NETTY}"
+        for part in ("buffer", "codec", "common", "handler", "resolver", "transport")
+    ),
+    # A server with TLS loads classes of these two.
+    f"io.netty:netty-transport-classes-epoll:{_NETTY}",
+    f"io.netty:netty-transport-native-unix-common:{_NETTY}",
+    "org.slf4j:slf4j-api:2.0.16",
+    *(
+        f"org.apache.logging.log4j:log4j-{part}:{_LOGGING}"
+        for part in ("api", "core", "slf4j2-impl")
+    ),
+)
+
+
 def write_lists() -> None:
     """Resolve every set of jars and write its list. Takes about a minute per set."""
     shipped = {artifact(path.name) for path in (spark_home() / "jars").iterdir()}
@@ -131,6 +155,7 @@ def write_lists() -> None:
             roots,
             _resolve(roots, leave_out=shipped if set_name in (SPARK_SET, S3_SET) else set()),
         )
+    _write(ZOOKEEPER_SET, _ZOOKEEPER, _resolve(_ZOOKEEPER, leave_out=set(), alone=True))
     _write(MENDED_SET, _MENDED, _resolve(_MENDED, leave_out=set(), alone=True))
 
 

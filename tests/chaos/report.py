@@ -11,7 +11,7 @@ import confluent_kafka
 from rich.console import Console
 from rich.table import Table
 
-from kstorm.dev.jars import KAFKA_VERSION, zookeeper_version
+from kstorm.dev.jars import KAFKA_VERSION, ZOOKEEPER_VERSION
 from tests.chaos.outcome import ChaosOutcome, Row
 from tests.chaos.page import Summary
 
@@ -104,7 +104,7 @@ def _circumstances(outcome: ChaosOutcome) -> Iterator[str]:
     kept = options.guarantee.replace("_", " ")
     yield f"{time.strftime('%Y-%m-%d')}, kstorm {_commit()}, {kept}, message timeout {options.message_timeout_secs:g} s"
     yield (
-        f"Kafka {KAFKA_VERSION}, ZooKeeper {zookeeper_version()}, Python {platform.python_version()}, "
+        f"Kafka {KAFKA_VERSION}, ZooKeeper {ZOOKEEPER_VERSION}, Python {platform.python_version()}, "
         f"librdkafka {confluent_kafka.libversion()[0]}"
     )
     yield f"seed {options.seed}: `{options.command}`"

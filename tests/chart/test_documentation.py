@@ -30,6 +30,8 @@ def blocks(page: Path) -> Iterator[str]:
 
 def helm_commands(page: Path) -> Iterator[list[str]]:
     """Yield each install and upgrade command as a list of words."""
+    for inline in re.findall(r"`(helm (?:install|upgrade) [^`]* -f [^`]*)`", page.read_text()):
+        yield shlex.split(inline)
     for block in blocks(page):
         for line in block.replace("\\\n", " ").splitlines():
             if re.match(r"helm (install|upgrade) ", line):

@@ -1,4 +1,4 @@
-"""`./run demo` and `./run topology` as a user starts them, with few messages."""
+"""`kstorm demo` and `kstorm dev` as a user starts them, with few messages."""
 
 import json
 import re
@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,12 +187,11 @@ def test_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> N
     Ctrl-C ends it with exit code 0.
     """
     with started(
-        "kstorm.dev.topology", "examples.wordcount.topology:topology", home=tmp_path
+        "kstorm", "dev", "examples.wordcount.topology:topology", home=tmp_path
     ) as topology:
-        eventually(lambda: "kstorm.cli produce" in topology.said, 300)
-        command = next(
-            line for line in topology.said.splitlines() if "kstorm.cli produce" in line
-        ).split()
+        eventually(lambda: " produce " in topology.said, 300)
+        found = next(line for line in topology.said.splitlines() if " produce " in line).split()
+        command = [sys.executable, "-m", "kstorm", *found[found.index("produce") :]]
         subprocess.run(command, cwd=ROOT, input=b"to be or not to be\n\n", check=True, timeout=120)
         bootstrap = command[-1]
         assert read_words(bootstrap, "word-counts", 6) == {"to": 2, "be": 2, "or": 1, "not": 1}
@@ -245,12 +245,12 @@ def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments", "says"),
+    ("verb", "arguments", "says"),
     [
-        ("topology", ["nothing.here:topology"], "there is no module"),
-        ("topology", ["examples.wordcount.topology:nothing"], "has no 'nothing'"),
+        ("dev", ["nothing.here:topology"], "there is no module"),
+        ("dev", ["examples.wordcount.topology:nothing"], "has no 'nothing'"),
         (
-            "topology",
+            "dev",
             ["examples.wordcount.topology:topology", "--topic", "a:b"],
             "--topic a:b: give NAME or NAME:PARTITIONS",
         ),
@@ -263,13 +263,11 @@ def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
         ),
     ],
 )
-def test_mistake_costs_one_line(
-    tmp_path: Path, module: str, arguments: list[str], says: str
-) -> None:
+def test_mistake_costs_one_line(tmp_path: Path, verb: str, arguments: list[str], says: str) -> None:
     """A wrong argument ends the command with exit code 2 and a sentence, without a stack trace."""
-    with started(f"kstorm.dev.{module}", *arguments, home=tmp_path) as command:
+    with started("kstorm", verb, *arguments, home=tmp_path) as command:
         assert command.process.wait(120) == 2
     last = command.said.splitlines()[-1]
-    assert last.startswith(f"kstorm {module}: ")
+    assert last.startswith(f"kstorm {verb}: ")
     assert says in last
     assert "Traceback" not in command.said

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.conftest import run
+
 ROOT = Path(__file__).parents[2]
 SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.toml"))
 
@@ -34,25 +36,6 @@ for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
     importlib.import_module(module.name)
     print(module.name)
 """
-
-
-def run(command: list[str | Path]) -> str:
-    """Run a command and return its output. A failure shows the output."""
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    assert done.returncode == 0, f"{command} failed:\n{done.stdout}"
-    return done.stdout
-
-
-@pytest.fixture(scope="session")
-def uv() -> str:
-    """Return the uv that `./run` uses."""
-    found = shutil.which(
-        os.environ.get("UV", ROOT / ".kstorm" / "boot" / "bin" / "uv")
-    ) or shutil.which("uv")
-    assert found, "there is no uv: start the tests by ./run test"
-    return found
 
 
 @pytest.fixture(scope="session")

@@ -17,11 +17,11 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from kstorm.dev.jar_fixes import name_and_version
-from kstorm.dev.jars import KAFKA_SET, MENDED_SET, SPARK_SET, read_list
+from kstorm.dev.jars import KAFKA_SET, MENDED_SET, SPARK_SET, ZOOKEEPER_SET, read_list
 from tools.supply import licences
 from tools.vendor import LOCK, read_lock
 
-_SETS: Final = (KAFKA_SET, SPARK_SET, MENDED_SET)
+_SETS: Final = (KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, MENDED_SET)
 _FIELD: Final = re.compile(r"^(Package|Version|Architecture|Status): (.*)$", re.MULTILINE)
 _LICENCE: Final = re.compile(r"^License: *(\S.*)$", re.MULTILINE)
 

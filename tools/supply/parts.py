@@ -8,14 +8,22 @@ from pathlib import Path
 from typing import Final, Literal
 
 from kstorm.dev.jar_fixes import name_and_version, unused
-from kstorm.dev.jars import KAFKA_SET, MENDED_SET, OLD_KAFKA_SET, S3_SET, SPARK_SET, read_list
+from kstorm.dev.jars import (
+    KAFKA_SET,
+    MENDED_SET,
+    OLD_KAFKA_SET,
+    S3_SET,
+    SPARK_SET,
+    ZOOKEEPER_SET,
+    read_list,
+)
 from kstorm.dev.java import spark_home
 from kstorm.errors import LocalError
 from tools.vendor import LOCK, PLACE, read_lock
 
 PartKind = Literal["package", "jar", "script"]
 
-_SETS: Final = (KAFKA_SET, OLD_KAFKA_SET, SPARK_SET, S3_SET, MENDED_SET)
+_SETS: Final = (KAFKA_SET, OLD_KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, S3_SET, MENDED_SET)
 _LOCKED: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)*")
 

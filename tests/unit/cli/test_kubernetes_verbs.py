@@ -441,5 +441,5 @@ def test_without_the_client(kstorm: Command, monkeypatch: pytest.MonkeyPatch) ->
     """A spout's image has the command, but not Kubernetes' client."""
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     assert refused(kstorm, "topology", "list") == (
-        "this needs the module 'kubernetes', which is not installed: install kstorm[control]"
+        "this needs the module 'kubernetes', which is not installed: pip install 'kstorm[control]'"
     )

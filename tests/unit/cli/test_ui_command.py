@@ -34,5 +34,5 @@ def test_missing_package_is_named_with_the_remedy(
         main(["ui"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        "kstorm: the web UI is a separate package, which is not installed: install kstorm-service-ui\n"
+        "kstorm: the web UI is a separate package, which is not installed: pip install kstorm-service-ui\n"
     )

@@ -6,6 +6,8 @@ import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
@@ -18,6 +20,7 @@ from kstorm.dev.jars import (
     OLD_KAFKA_SET,
     S3_SET,
     SPARK_SET,
+    ZOOKEEPER_SET,
     kafka_jars,
     lay_out,
     prepare,
@@ -86,7 +89,7 @@ def test_parts_of_a_list_are_fetched_in_parallel(
     monkeypatch.setattr(jars, "_JARS_IN_PART", 1)
     monkeypatch.setattr(jars, "fix_spark", lambda: None)
     prepare()
-    for name in (KAFKA_SET, SPARK_SET, MENDED_SET):
+    for name in (KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, MENDED_SET):
         assert len(list((cache / "jars" / name).iterdir())) == 2
     assert not list((cache / "jars").glob(".*unfinished*"))
 
@@ -139,10 +142,8 @@ def test_images_get_one_folder_of_jars_per_server(repository: Path, tmp_path: Pa
         folder.name: {jar.name for jar in folder.iterdir()}
         for folder in (tmp_path / "jars").iterdir()
     }
-    assert (
-        folders["kafka"] == folders["spark"] == folders["mended"] == {"one-1.0.jar", "two-1.0.jar"}
-    )
-    assert folders["zookeeper"] == {jar.name for jar in zookeeper_classpath()}
+    names = {"one-1.0.jar", "two-1.0.jar"}
+    assert folders == dict.fromkeys(("kafka", "zookeeper", "spark", "mended"), names)
 
 
 def test_concurrent_processes_fetch_jars_once(
@@ -202,6 +203,7 @@ def test_every_listed_jar_is_pinned_by_version_and_content() -> None:
     for set_name, count in (
         (KAFKA_SET, 46),
         (OLD_KAFKA_SET, 57),
+        (ZOOKEEPER_SET, 17),
         (SPARK_SET, 7),
         (S3_SET, 3),
         (MENDED_SET, 46),
@@ -237,8 +239,32 @@ def test_s3_jars_are_fetched_only_for_s3_locations(
     assert s3_jars()[0] in jars_for(words, environment)
 
 
-def test_zookeeper_comes_from_pyspark() -> None:
-    """The server's jars exist, in the version series that kstorm supports."""
-    paths = zookeeper_classpath()
-    assert all(path.is_file() for path in paths)
-    assert paths[0].name.startswith("zookeeper-3.9.")
+@pytest.fixture
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kstorm[local]` has no pyspark, and so no Ivy."""
+    monkeypatch.setattr(jars, "find_spec", lambda _name: None)
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_jars_are_fetched_without_spark(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The list decides about the content here too."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(repository))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        monkeypatch.setenv("KSTORM_MAVEN_REPOSITORY", url)
+        assert [path.read_text() for path in zookeeper_classpath()] == ["one", "two"]
+        assert "2 of 2" in capsys.readouterr().err
+        (repository / "org" / "example" / "two" / "1.0" / "two-1.0.jar").write_text("other")
+        with pytest.raises(LocalError, match="is not the jar that kstorm was tested with"):
+            kafka_jars()
+        server.shutdown()
+
+
+@pytest.mark.usefixtures("without_spark", "repository")
+def test_missing_network_without_spark_names_the_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSTORM_MAVEN_REPOSITORY", f"http://127.0.0.1:{reserve_port()}/")
+    with pytest.raises(LocalError, match=r"could not be fetched: .*KSTORM_MAVEN_REPOSITORY"):
+        kafka_jars()

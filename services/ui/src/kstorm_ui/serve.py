@@ -79,7 +79,7 @@ def _source(settings: UiSettings) -> Source:
         if not settings.runs.is_dir():
             raise ConfigError(
                 f"--runs {settings.runs}: the folder does not exist; "
-                "start a topology with ./run topology"
+                "start a topology with kstorm dev"
             )
         return LocalSource(settings.runs)
     cluster = open_cluster(settings.namespace, settings.context)

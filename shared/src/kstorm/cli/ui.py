@@ -35,7 +35,7 @@ def ui(
     """Show topologies in a browser until Ctrl-C."""
     if importlib.util.find_spec("kstorm_ui") is None:
         raise ConfigError(
-            "the web UI is a separate package, which is not installed: install kstorm-service-ui"
+            "the web UI is a separate package, which is not installed: pip install kstorm-service-ui"
         )
     given = {"--namespace": namespace, "--context": context, "--runs": runs, "--port": port}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]

@@ -5,7 +5,7 @@ Each set of jars has a list next to this file, `<set>.sha256`, with a line
 `<SHA-256> <group>:<artifact>:<version>` for every jar, so no dependencies have to be resolved.
 Every path that this module returns is a file with the content in the list. `pyspark` ships Apache
 Ivy, which fetches the jars from its default repository; `KSTORM_IVY_SETTINGS` names an Ivy settings
-file for a mirror. `pyspark` ships ZooKeeper's server as well. Some jars of `pyspark` have known
+file for a mirror. Without `pyspark`, `kstorm.dev.maven` fetches them. Some jars of `pyspark` have known
 vulnerabilities; one set holds the fixed versions that replace them (`kstorm.dev.jar_fixes`).
 """
 
@@ -15,9 +15,10 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import quoteattr
@@ -27,6 +28,7 @@ from kstorm.dev.jar_fixes import fix_jars
 from kstorm.dev.java import find_java, spark_home
 from kstorm.dev.java_trust import trust_options
 from kstorm.dev.logged_command import LoggedCommand
+from kstorm.dev.maven import MIRROR, PinnedJar, download
 from kstorm.dev.paths import cache_directory, exclusive
 from kstorm.dev.stage_progress import StageProgress
 from kstorm.dev.stage_times import note_stage_time
@@ -35,6 +37,7 @@ from kstorm.errors import LocalError
 KAFKA_VERSION: Final = "4.1.2"
 # The last series that can keep its metadata in ZooKeeper. Only the test of `ZkHosts` uses it.
 OLD_KAFKA_VERSION: Final = "3.9.2"
+ZOOKEEPER_VERSION: Final = "3.9.5"
 SPARK_VERSION: Final = "4.0.0"
 DELTA_VERSION: Final = "4.0.0"
 # The Hadoop that `pyspark` ships.
@@ -42,25 +45,10 @@ HADOOP_VERSION: Final = "3.4.1"
 
 KAFKA_SET: Final = f"kafka-{KAFKA_VERSION}"
 OLD_KAFKA_SET: Final = f"kafka-{OLD_KAFKA_VERSION}"
+ZOOKEEPER_SET: Final = f"zookeeper-{ZOOKEEPER_VERSION}"
 SPARK_SET: Final = f"spark-{SPARK_VERSION}"
 S3_SET: Final = f"s3-{HADOOP_VERSION}"
 MENDED_SET: Final = f"mended-{SPARK_VERSION}"
-
-_ZOOKEEPER_SERIES: Final = "3.9."
-_ZOOKEEPER_PARTS: Final = (
-    *("zookeeper", "zookeeper-jute", "metrics-core", "snappy-java", "commons-io"),
-    *(
-        "netty-buffer",
-        "netty-codec",
-        "netty-common",
-        "netty-handler",
-        "netty-resolver",
-        "netty-transport",
-    ),
-    # A server with TLS loads classes of these two.
-    *("netty-transport-classes-epoll", "netty-transport-native-unix-common"),
-    *("slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl"),
-)
 
 # Ivy's default repository. Ivy requests only jars from it, because every version is pinned and
 # module descriptions are not needed.
@@ -88,21 +76,6 @@ _MIRROR: Final = (
     "A proxy goes into JAVA_TOOL_OPTIONS as -Dhttps.proxyHost=… and -Dhttps.proxyPort=…, a mirror into an Ivy settings file"
     " named by KSTORM_IVY_SETTINGS."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PinnedJar:
-    """One line of a list: a jar's coordinates and the SHA-256 of its content."""
-
-    group: str
-    artifact: str
-    version: str
-    sha256: str
-
-    @property
-    def file_name(self) -> str:
-        """The name of the jar's file in the cache."""
-        return f"{self.artifact}-{self.version}.jar"
 
 
 def kafka_jars() -> list[Path]:
@@ -133,13 +106,18 @@ def mended_jars() -> list[Path]:
 
 
 def zookeeper_classpath() -> list[Path]:
-    """The jars of ZooKeeper's server, all from the installed `pyspark`, which `prepare` has patched."""
-    return [_spark_part(name) for name in _ZOOKEEPER_PARTS]
+    """The jars of ZooKeeper's server, complete with its logging; fetched if they are not in the cache yet."""
+    return _jars(ZOOKEEPER_SET)
+
+
+def prepare_servers() -> None:
+    """Fetch the jars of Kafka and ZooKeeper."""
+    _fetch_missing(KAFKA_SET, ZOOKEEPER_SET)
 
 
 def prepare() -> None:
     """Fetch the jars that the demo and the integration tests need, all sets at once, and patch the installed `pyspark`."""
-    _fetch_missing(KAFKA_SET, SPARK_SET, MENDED_SET)
+    _fetch_missing(KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, MENDED_SET)
     fix_spark()
 
 
@@ -153,8 +131,8 @@ def fix_spark() -> None:
         if error.errno == errno.ENOSPC:
             raise
         raise LocalError(
-            f"the jars in {spark_home()} cannot be replaced by patched ones ({error.strerror}): start by ./run, which installs"
-            " pyspark in a folder that it may write"
+            f"the jars in {spark_home()} cannot be replaced by patched ones ({error.strerror}): install"
+            " kstorm[demo] in an environment of your own"
         ) from None
 
 
@@ -199,7 +177,7 @@ def ivy_command(*arguments: str | Path) -> list[str | Path]:
         *_IVY_JAVA,
         *trust,
         "-cp",
-        _spark_part("ivy"),
+        _ivy(),
         "org.apache.ivy.Main",
         *arguments,
     ]
@@ -288,7 +266,18 @@ def _parts(set_name: str) -> list[_Part]:
 
 def _fetch(parts: Sequence[_Part]) -> None:
     total = sum(len(part.jars) for part in parts)
-    with StageProgress("jars") as progress, ExitStack() as stack:
+    with StageProgress("jars") as progress:
+        fetch = _fetch_by_ivy if find_spec("pyspark") else _fetch_by_maven
+        for arrived in fetch(parts):
+            progress.show(arrived / total, f"{arrived} of {total}")
+        progress.end(f"{total} of {total}")
+    if home := os.environ.get("KSTORM_HOME"):
+        note_stage_time(Path(home), "jars", progress.seconds)
+
+
+def _fetch_by_ivy(parts: Sequence[_Part]) -> Iterator[int]:
+    """Fetch the jars. Yield the number of those that have arrived, again and again."""
+    with ExitStack() as stack:
         commands = [(part, part.command()) for part in parts]
         running = [
             (part, stack.enter_context(LoggedCommand(command, part.log)))
@@ -305,10 +294,22 @@ def _fetch(parts: Sequence[_Part]) -> None:
                     if code:
                         raise _unfetched(part, ivy.written())
                     part.take()
-            progress.show(arrived / total, f"{arrived} of {total}")
-        progress.end(f"{total} of {total}")
-    if home := os.environ.get("KSTORM_HOME"):
-        note_stage_time(Path(home), "jars", progress.seconds)
+            yield arrived
+
+
+def _fetch_by_maven(parts: Sequence[_Part]) -> Iterator[int]:
+    before = 0
+    for part in parts:
+        try:
+            for arrived in download(part.jars, part.unfinished / "jars"):
+                yield before + arrived
+        except OSError as error:
+            remedy = explain_fetch(str(error), part.unfinished, MIRROR) or f"{error}. {MIRROR}"
+            raise LocalError(
+                f"the jars of {part.set_name} could not be fetched: {remedy}"
+            ) from None
+        part.take()
+        before += len(part.jars)
 
 
 def _unfetched(part: _Part, written: str) -> LocalError:
@@ -351,19 +352,12 @@ def _verify(pinned: Sequence[PinnedJar], directory: Path) -> None:
             )
 
 
-def zookeeper_version() -> str:
-    """The version of the ZooKeeper that `pyspark` ships."""
-    return _spark_part("zookeeper").stem.removeprefix("zookeeper-")
-
-
-def _spark_part(name: str) -> Path:
-    """The jar with that name, in any version, among the jars that `pyspark` ships."""
-    found = sorted((spark_home() / "jars").glob(f"{name}-[0-9]*.jar"))
-    if len(found) != 1 or (
-        name == "zookeeper" and not found[0].name.startswith(f"{name}-{_ZOOKEEPER_SERIES}")
-    ):
+def _ivy() -> Path:
+    """The jar of the Ivy that `pyspark` ships."""
+    found = sorted((spark_home() / "jars").glob("ivy-[0-9]*.jar"))
+    if len(found) != 1:
         raise LocalError(
-            f"pyspark in {spark_home()} has no usable {name}: found {[path.name for path in found]}. kstorm needs"
-            f" pyspark {SPARK_VERSION}; start by ./run, which installs it"
+            f"pyspark in {spark_home()} has no usable ivy: found {[path.name for path in found]}. kstorm needs"
+            f" pyspark {SPARK_VERSION}: pip install 'kstorm[demo]'"
         )
     return found[0]

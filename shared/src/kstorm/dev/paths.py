@@ -1,8 +1,8 @@
 """Locations of kstorm's files on this machine: a cache shared by all checkouts, and one directory
 per run.
 
-Two runs never share a directory. The disk space for logs and data of ended runs is limited, because
-each new run removes the oldest of them.
+Two runs never share a directory at the same time. The disk space for logs and data of ended runs is
+limited, because each new run removes the oldest of them.
 """
 
 import fcntl
@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
+
+from kstorm.errors import LocalError
 
 _RUNS_KEPT: Final = 5
 _LOCK_NAME: Final = ".lock"
@@ -38,8 +40,7 @@ def run_directory(base: Path | None = None) -> Path:
     `./run` sets to the checkout's `.kstorm`. Without `KSTORM_HOME` it is in `.kstorm` of the
     current directory. The directory is marked as in use until this process ends.
     """
-    if base is None:
-        base = Path(os.environ.get("KSTORM_HOME", ".kstorm")).resolve() / "runs"
+    base = _runs(base)
     base.mkdir(parents=True, exist_ok=True)
     _remove_old_runs(base)
     stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
@@ -51,6 +52,30 @@ def run_directory(base: Path | None = None) -> Path:
     lock = (directory / _LOCK_NAME).open("w")
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     _held_locks.append(lock)
+    return directory
+
+
+def kept_directory(name: str, base: Path | None = None, *, fresh: bool = False) -> Path:
+    """Return the directory of a topology, whose data and logs stay. `fresh` removes an earlier one.
+
+    It is `<base>/<name>`, with `base` as for `run_directory`. Raises `LocalError` if another
+    process uses it.
+    """
+    directory = _runs(base) / name
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = (directory.parent / f".{name}.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LocalError(
+            f"another process runs {name!r} in {directory}: stop it, or give another folder by --workdir"
+        ) from None
+    _held_locks.append(lock)
+    if fresh:
+        shutil.rmtree(directory)
+        directory.mkdir()
+    for log in directory.glob("*.log"):
+        log.unlink()
     return directory
 
 
@@ -67,6 +92,10 @@ def exclusive(lock_path: Path) -> Iterator[None]:
     with lock_path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _runs(base: Path | None) -> Path:
+    return base or Path(os.environ.get("KSTORM_HOME", ".kstorm")).resolve() / "runs"
 
 
 def _remove_old_runs(base: Path) -> None:

@@ -24,9 +24,7 @@ _LOOK_SECS: Final = 1.0
 def check_installed() -> None:
     """Raise `LocalError` if the pipeline is not installed."""
     if find_spec(MODULE) is None:
-        raise LocalError(
-            f"the package {MODULE} is not installed: start by ./run, which installs it"
-        )
+        raise LocalError(f"the package {MODULE} is not installed: pip install 'kstorm[demo]'")
 
 
 def pipeline_process(

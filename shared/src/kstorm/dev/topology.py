@@ -1,5 +1,4 @@
-"""`python -m kstorm.dev.topology MODULE:ATTR|FILE`, started by `./run topology`: run a topology on
-this machine.
+"""`kstorm dev MODULE:ATTR|FILE`: runs a topology on this machine while its code changes.
 
 There is one process per executor, as on Kubernetes. Kafka and ZooKeeper are started unless they are
 given. The command shows progress until Ctrl-C, and then waits for open trees to finish.
@@ -8,24 +7,31 @@ given. The command shows progress until Ctrl-C, and then waits for open trees to
 import argparse
 import logging
 import os
+import shutil
 import sys
-import time
-from dataclasses import dataclass
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from rich.text import Text
 
 from kstorm.dev.command_exit import run_command
 from kstorm.dev.endpoints import Endpoints, open_endpoints
+from kstorm.dev.jars import prepare_servers
 from kstorm.dev.live_view import LiveView
 from kstorm.dev.local_processes import LocalProcesses
-from kstorm.dev.paths import run_directory
+from kstorm.dev.logged_errors import LoggedErrors
+from kstorm.dev.paths import kept_directory
 from kstorm.dev.progress_watch import ProgressWatch
 from kstorm.dev.topics import topic_names
+from kstorm.dev.user_code import UserCode
 from kstorm.dev.web_ui import web_ui
-from kstorm.errors import ConfigError, TopicError
+from kstorm.errors import ConfigError, KstormError, LocalError, TopicError
 from kstorm.kafka import KafkaSpout
+from kstorm.printable import printable
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.base.terminal import Screen
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
@@ -58,92 +64,219 @@ class TopologyOptions:
     """Also starts the web UI."""
     properties: str = ""
     """File with properties for `${name}` in the YAML file, or ""."""
+    fresh: bool = False
+    """Forgets the messages, offsets and state of earlier runs."""
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the topology. Return the exit code: 0 after Ctrl-C, 2 if it cannot run."""
-    arguments = _parser().parse_args()
-    return run_command("kstorm topology", lambda: run(_options(arguments), Screen()))
+    arguments = _parser().parse_args(words)
+    return run_command("kstorm dev", lambda: run(_options(arguments), Screen()))
 
 
 def run(options: TopologyOptions, console: Console) -> int:
     """Run until `KeyboardInterrupt`. Raises `KstormError` for problems that the user can fix."""
-    settings = Settings(topology=options.reference, topology_filter=options.properties)
-    topology = settings.load_topology()  # fails within a second, before the servers start
-    directory = run_directory(options.workdir)
+    code = UserCode(options.reference, options.properties)
+    topology = code.load()  # fails within a second, before the servers start
+    directory = kept_directory(topology.name, options.workdir, fresh=options.fresh)
     logging.basicConfig(
         filename=directory / "topology.log", format="%(asctime)s %(levelname)s %(message)s"
     )
-    console.print(f"logs of this run: {directory}", markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        f"state and logs of {topology.name}: {directory}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
     if not (options.bootstrap and options.zookeeper):
+        prepare_servers()
         console.print("starting the servers that were not given")
-    with open_endpoints(
-        directory, options.bootstrap, options.zookeeper, _KAFKA_SETTINGS
-    ) as endpoints:
-        settings = Settings(
-            topology=options.reference,
-            bootstrap_servers=endpoints.bootstrap,
-            zookeeper=endpoints.zookeeper,
-        )
-        ensure_topics(topology, settings)
-        check_transactions(topology, settings)
-        for topic, partitions in options.topics:
-            create_topic(settings, topic, partitions)
-        sources = _provide_sources(topology, settings, create=options.bootstrap is None)
-        processes = LocalProcesses(
-            topology,
-            options.reference,
-            endpoints.bootstrap,
-            endpoints.zookeeper,
-            workdir=directory,
-            environment={"KSTORM_TOPOLOGY_FILTER": options.properties}
-            if options.properties
-            else {},
-            topology_id=os.environ.get("KSTORM_TOPOLOGY_ID", ""),
-        )
-        _print_how_to(console, endpoints, sources)
-        with web_ui(directory, wanted=options.page) as url:
-            if url:
-                console.print(f"in a browser: {url}", highlight=False)
-            _run_processes(processes, console)
+    with (
+        open_endpoints(
+            directory, options.bootstrap, options.zookeeper, _KAFKA_SETTINGS
+        ) as endpoints,
+        web_ui(directory, wanted=options.page) as url,
+    ):
+        _DevRun(options, console, code, directory, endpoints, url).run(topology)
     return 0
 
 
-def _run_processes(processes: LocalProcesses, console: Console) -> None:
-    try:
-        processes.start()
-        with console.status("waiting until all processes are ready") as status:
-            processes.wait_ready(
-                _READY_SECS, lambda names: status.update(f"waiting for {', '.join(names)}")
-            )
-        _show(processes, console)
-        console.print("stopping: spouts first, so that open trees can finish", highlight=False)
-        processes.stop()
-    except BaseException:
-        processes.kill()
-        raise
+@dataclass
+class _DevRun:
+    """The processes of a topology, which start again when its code changes."""
+
+    options: TopologyOptions
+    console: Console
+    code: UserCode
+    directory: Path
+    endpoints: Endpoints
+    url: str
+    errors: LoggedErrors = field(default_factory=LoggedErrors)
+
+    def run(self, topology: Topology) -> None:
+        """Run until Ctrl-C."""
+        self._create_topics(topology)  # errors before the first start end the command
+        self._print_how_to(topology)
+        version: Topology | None = topology
+        while version is not None:
+            version = self._run_version(version)
+
+    def _run_version(self, topology: Topology) -> Topology | None:
+        """Run the processes until there is new code that works, and return its topology. Return
+        None after Ctrl-C."""
+        processes = self._processes(topology)
+        with self.code.watched() as changed:
+            try:
+                processes.start()
+                new = self._wait_ready(processes, changed) or self._show(processes, changed)
+            except LocalError as error:
+                processes.kill()
+                self._say_errors(processes)
+                self._say(str(error), "red")
+                self._say("the processes start again when you change the code", "yellow")
+                while (new := self._new_version(topology, changed)) is None:
+                    changed.wait()
+                return new
+            except BaseException:
+                processes.kill()
+                raise
+        if new is None:
+            self._say("stopping: spouts first, so that open trees can finish")
+        else:
+            self.errors.forget()
+            self._say("the code has changed: the processes start again", "yellow")
+        try:
+            processes.stop()
+        except BaseException:
+            processes.kill()
+            raise
+        return new
+
+    def _processes(self, topology: Topology) -> LocalProcesses:
+        properties = self.options.properties
+        return LocalProcesses(
+            topology,
+            self.options.reference,
+            self.endpoints.bootstrap,
+            self.endpoints.zookeeper,
+            workdir=self.directory,
+            environment={"KSTORM_TOPOLOGY_FILTER": properties} if properties else {},
+            topology_id=os.environ.get("KSTORM_TOPOLOGY_ID", ""),
+        )
+
+    def _new_version(self, old: Topology, changed: threading.Event) -> Topology | None:
+        """Return the topology of changed code. Show an error of the code, and return None."""
+        if not changed.is_set():
+            return None
+        changed.clear()
+        try:
+            new = self.code.load()
+            if new.name != old.name:
+                raise ConfigError(
+                    f"the topology is called {new.name!r} now: end this command and start another"
+                )
+            self._create_topics(new)
+        except KstormError as error:
+            self._say(str(error), "red")
+            return None
+        return new
+
+    def _wait_ready(self, processes: LocalProcesses, changed: threading.Event) -> Topology | None:
+        """Return the topology of new code if there is some before all processes are ready."""
+
+        def waiting(names: list[str]) -> None:
+            status.update(f"waiting for {', '.join(names)}")
+            self._say_errors(processes)
+            if new := self._new_version(processes.topology, changed):
+                raise _CodeChanged(new)
+
+        with self.console.status("waiting until all processes are ready") as status:
+            try:
+                processes.wait_ready(_READY_SECS, waiting)
+            except _CodeChanged as change:
+                return change.topology
+        return None
+
+    def _show(self, processes: LocalProcesses, changed: threading.Event) -> Topology | None:
+        """Show the topology. Return the topology of new code, or None after Ctrl-C."""
+        watch = ProgressWatch(processes)
+        try:
+            with LiveView(self.console) as view:
+                while True:
+                    if new := self._new_version(processes.topology, changed):
+                        return new
+                    view.show(watch.look())
+                    self._say_errors(processes)
+                    changed.wait(_LOOK_SECS)
+        except KeyboardInterrupt:
+            return None
+
+    def _create_topics(self, topology: Topology) -> None:
+        """Create the topics of the topology and those of `--topic`."""
+        settings = self._settings()
+        try:
+            ensure_topics(topology, settings)
+        except TopicError as error:
+            if self.options.bootstrap is not None:
+                raise
+            raise TopicError(
+                f"{error}; --fresh forgets the topics and state of earlier runs"
+            ) from None
+        check_transactions(topology, settings)
+        for topic, partitions in self.options.topics:
+            create_topic(settings, topic, partitions)
+        _provide_sources(topology, settings, create=self.options.bootstrap is None)
+
+    def _settings(self) -> Settings:
+        return Settings(
+            topology=self.options.reference,
+            bootstrap_servers=self.endpoints.bootstrap,
+            zookeeper=self.endpoints.zookeeper,
+        )
+
+    def _print_how_to(self, topology: Topology) -> None:
+        at = self.endpoints
+        self._say(
+            f"Kafka is at {at.bootstrap}, ZooKeeper at {at.zookeeper}; Ctrl-C ends the topology"
+        )
+        for topic in source_topics(topology):
+            self._say("each line that you type into this, in another terminal, becomes a message:")
+            self._say(f"  {_kstorm()} produce {topic} --bootstrap {at.bootstrap}")
+        if self.url:
+            self._say(f"in a browser: {self.url}")
+
+    def _say_errors(self, processes: LocalProcesses) -> None:
+        for line in self.errors.new(processes.workers):
+            self._say(line, "red")
+
+    def _say(self, text: str, style: str = "") -> None:
+        self.console.print(Text(printable(text), style=style), soft_wrap=True)
 
 
-def _show(processes: LocalProcesses, console: Console) -> None:
-    """Show the topology until Ctrl-C."""
-    watch = ProgressWatch(processes)
-    try:
-        with LiveView(console) as view:
-            while True:
-                view.show(watch.look())
-                time.sleep(_LOOK_SECS)
-    except KeyboardInterrupt:
-        return
+class _CodeChanged(Exception):  # noqa: N818 - it is no error
+    """Ends the wait for processes of old code."""
+
+    def __init__(self, topology: Topology) -> None:
+        super().__init__(topology.name)
+        self.topology = topology
 
 
-def _provide_sources(topology: Topology, settings: Settings, *, create: bool) -> list[str]:
-    """Return the topics that KafkaSpouts read. In an embedded Kafka they are created. In the user's
-    Kafka they must exist.
-    """
+def _kstorm() -> str:
+    """Return the command `kstorm` as the user can type it."""
+    return "kstorm" if shutil.which("kstorm") else f"{sys.executable} -m kstorm"
+
+
+def source_topics(topology: Topology) -> list[str]:
+    """Return the topics that the KafkaSpouts read."""
     spouts = [spec.component for spec in topology.spouts]
-    sources = list(
+    return list(
         dict.fromkeys(spout.spout_config.topic for spout in spouts if isinstance(spout, KafkaSpout))
     )
+
+
+def _provide_sources(topology: Topology, settings: Settings, *, create: bool) -> None:
+    """Create the source topics in an embedded Kafka. Elsewhere they must exist."""
+    sources = source_topics(topology)
     if create:
         for topic in sources:
             create_topic(settings, topic, _PARTITIONS)
@@ -152,23 +285,6 @@ def _provide_sources(topology: Topology, settings: Settings, *, create: bool) ->
             f"topology {topology.name!r} reads the topic {missing[0]!r}, which Kafka at {settings.bootstrap_servers} does"
             f" not have: create it, or add --topic {missing[0]}:{_PARTITIONS}"
         )
-    return sources
-
-
-def _print_how_to(console: Console, endpoints: Endpoints, sources: list[str]) -> None:
-    console.print(
-        f"Kafka is at {endpoints.bootstrap}, ZooKeeper at {endpoints.zookeeper}; Ctrl-C ends the topology",
-        highlight=False,
-    )
-    for topic in sources:
-        command = (
-            f"{sys.executable} -m kstorm.cli produce {topic} --bootstrap {endpoints.bootstrap}"
-        )
-        console.print(
-            "what you type into this, in another terminal, becomes messages, a line each:",
-            highlight=False,
-        )
-        console.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _options(arguments: argparse.Namespace) -> TopologyOptions:
@@ -180,6 +296,7 @@ def _options(arguments: argparse.Namespace) -> TopologyOptions:
         arguments.workdir,
         not arguments.no_page,
         arguments.filter,
+        arguments.fresh,
     )
 
 
@@ -192,7 +309,9 @@ def _topic(text: str) -> tuple[str, int]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="./run topology", description="Run a topology on this machine, watched live."
+        prog="kstorm dev",
+        description="Run a topology on this machine. Its processes start again when its code changes."
+        " Messages, offsets and state stay until --fresh.",
     )
     parser.add_argument(
         "reference",
@@ -222,7 +341,10 @@ def _parser() -> argparse.ArgumentParser:
         "--workdir",
         type=Path,
         metavar="DIR",
-        help="gets a folder with this run's logs (default .kstorm/runs)",
+        help="gets a folder with the topology's state and logs (default .kstorm/runs)",
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="forget messages, offsets and state of earlier runs"
     )
     parser.add_argument("--no-page", action="store_true", help="do not show it in a browser too")
     return parser

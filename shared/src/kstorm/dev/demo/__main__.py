@@ -1,7 +1,8 @@
-"""`python -m kstorm.dev.demo`, which `./run demo` starts."""
+"""`python -m kstorm.dev.demo`, which `kstorm demo` starts."""
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,11 +13,11 @@ from kstorm.topology.config import EXACTLY_ONCE, GUARANTEES
 _SENTENCES: Final = 10_000
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the demo and return its exit code: 0 if all results are correct, 1 if something is lost
     or wrong, 2 if it could not run, 130 if interrupted.
     """
-    options = _options()
+    options = _options(words)
     return run_command("kstorm demo", lambda: _run(options))
 
 
@@ -30,9 +31,9 @@ def _run(options: DemoOptions) -> int:
     return Demo(options, Screen()).run()
 
 
-def _options() -> DemoOptions:
+def _options(words: Sequence[str] | None) -> DemoOptions:
     parser = argparse.ArgumentParser(
-        prog="./run demo",
+        prog="kstorm demo",
         description="Counts words from a Kafka topic to a Spark table. Every tuple tree is tracked, an acker and a counting"
         " process are killed halfway, and the result is compared with an independent count of the input.",
     )
@@ -67,7 +68,7 @@ def _options() -> DemoOptions:
         metavar="DIR",
         help="the folder for the logs and tables of runs (default .kstorm/runs)",
     )
-    return DemoOptions(**vars(parser.parse_args()))
+    return DemoOptions(**vars(parser.parse_args(words)))
 
 
 def _guarantee(text: str) -> str:

@@ -1,9 +1,15 @@
 """The options of a demo run."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 from kstorm.topology.config import EXACTLY_ONCE
+
+_INSTALLED: Final = "kstorm.dev.demo.wordcount"
+WORDCOUNT: Final = _INSTALLED if find_spec(_INSTALLED) else "examples.wordcount"
+"""The package of the topology and its tables: the repository has it among its examples."""
 
 
 @dataclass(frozen=True, slots=True)

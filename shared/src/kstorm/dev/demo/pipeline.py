@@ -9,13 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from kstorm.dev.demo.options import WORDCOUNT
 from kstorm.dev.failure_causes import cause_in
 from kstorm.dev.pipeline import pipeline_process
 from kstorm.dev.pipeline_audit import AuditedTable, read_audit
 from kstorm.dev.stage_progress import StageProgress
 from kstorm.errors import LocalError
 
-_PIPELINE: Final = "examples.wordcount.tables:pipeline"
+_PIPELINE: Final = f"{WORDCOUNT}.tables:pipeline"
 _GOLD: Final = "word_counts"
 _TOP: Final = 10
 _LONGEST_SECS: Final = 900.0

@@ -26,7 +26,7 @@ from kstorm.dev.demo.audit import Produced, audit, read_topic
 from kstorm.dev.demo.feed import Feed
 from kstorm.dev.demo.load import LoadRun, UsageLog, offsets_stored
 from kstorm.dev.demo.open_tree import trace_of_open_tree
-from kstorm.dev.demo.options import DemoOptions
+from kstorm.dev.demo.options import WORDCOUNT, DemoOptions
 from kstorm.dev.demo.pipeline import DemoPipeline
 from kstorm.dev.demo.report import DemoOutcome, LoadResult, print_summary
 from kstorm.dev.demo.servers import DemoServers
@@ -46,7 +46,7 @@ from kstorm.runtime.kafka.transactional_producer import check_transactions
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
-_TOPOLOGY: Final = "examples.wordcount.topology:demo"
+_TOPOLOGY: Final = f"{WORDCOUNT}.topology:demo"
 _VICTIMS: Final = (ACKER_COMPONENT, "count")
 _READY_SECS: Final = 240.0
 _EAGER: Final = {"KSTORM_KAFKA_PROPERTIES": json.dumps({"reconnect.backoff.max.ms": 200})}

@@ -295,7 +295,7 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
         from urllib3 import Retry
     except ModuleNotFoundError as error:
         raise ControlError(
-            f"this needs the module {error.name!r}, which is not installed: install kstorm[control]"
+            f"this needs the module {error.name!r}, which is not installed: pip install 'kstorm[control]'"
         ) from None
     settings = client.Configuration()
     settings.retries = Retry(1, read=0)

@@ -1,0 +1,86 @@
+"""`python -m tools.packages VERB`: the packages that users install, kstorm and its services.
+
+`build FOLDER` builds their wheels and sdists. `version NUMBER` sets the version of all of them, and of the chart. The version
+in shared/pyproject.toml is the source of the others.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from kstorm.dev.command_exit import run_command
+from kstorm.errors import ConfigError, LocalError
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+_NUMBER: Final = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
+
+
+def folders(root: Path = ROOT) -> list[Path]:
+    """Return the folders of the packages: the library first, then its services."""
+    return [
+        root / "shared",
+        *sorted(path.parent for path in root.glob("services/*/pyproject.toml")),
+    ]
+
+
+def version(root: Path = ROOT) -> str:
+    """Return the version of kstorm."""
+    project = tomllib.loads((root / "shared" / "pyproject.toml").read_text())["project"]
+    return str(project["version"])
+
+
+def set_version(new: str, root: Path = ROOT) -> None:
+    """Write the version to all packages, to the versions that they need of each other, and to the chart."""
+    if not _NUMBER.fullmatch(new):
+        raise ConfigError(f"{new} is not a version: give one such as 0.2.0 or 0.2.0rc1")
+    for folder in [root, *folders(root)]:
+        file = folder / "pyproject.toml"
+        text = re.sub(r'(?m)^version = ".*"$', f'version = "{new}"', file.read_text(), count=1)
+        file.write_text(
+            re.sub(r'("kstorm(?:-service-\w+)?(?:\[[\w,]+\])?)==[^"]+"', rf'\1=={new}"', text)
+        )
+    chart = root / "helm" / "kstorm" / "Chart.yaml"
+    chart.write_text(re.sub(r"(?m)^(version|appVersion): .*$", rf"\1: {new}", chart.read_text()))
+
+
+def build(target: Path, root: Path = ROOT) -> None:
+    """Build a wheel and an sdist of every package, the wheels from the sdists, as installers do."""
+    uv = os.environ.get("UV") or "uv"
+    constraints = root / "build-requirements.txt"
+    for folder in folders(root):
+        command: list[str | Path] = [
+            uv,
+            "build",
+            "--quiet",
+            "--build-constraints",
+            constraints,
+            "--out-dir",
+            target,
+            folder,
+        ]
+        if subprocess.run(command, check=False).returncode:
+            raise LocalError(f"{folder.name} was not built, as shown above")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tools.packages")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("build").add_argument("folder", type=Path)
+    verbs.add_parser("version").add_argument("number")
+    options = parser.parse_args(arguments)
+    if options.verb == "build":
+        build(options.folder.absolute())
+    else:
+        set_version(options.number)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_command("kstorm", main))
