@@ -143,7 +143,7 @@ def _with_spark(arguments: argparse.Namespace, settings: Settings, monitor: Moni
 def _audit(
     arguments: argparse.Namespace, spark: SparkSession, settings: Settings, tables: Tables
 ) -> int:
-    """Print the audit's report. Return 1 if the audit found a fault, else 0."""
+    """Print the audit's report. Return 1 if the audit found a fault, otherwise 0."""
     since = arguments.since
     if arguments.last is not None:
         since = datetime.now(UTC) - timedelta(hours=arguments.last)

@@ -58,7 +58,9 @@ _WORDS = {
 def reader_of(
     fields: tuple[Field, ...],
 ) -> Callable[[bytes | None], tuple[str | None, tuple[Any, ...] | None]]:
-    """Return a function that reads an object: the reason if it is unreadable, and the columns."""
+    """Return a function that reads an object. It returns the reason if the object is unreadable,
+    and its columns otherwise.
+    """
     made: list[Reader] = []
 
     def read(value: bytes | None) -> tuple[str | None, tuple[Any, ...] | None]:

@@ -189,7 +189,7 @@ class Pipeline:
     def silver(self, function: RowFunction) -> RowFunction:
         """Decorate the function that turns typed rows into rows of silver.
 
-        Its result for a row may depend on nothing but that row. Raises PipelineError for a second
+        Its result for a row may depend only on that row. Raises PipelineError for a second
         function.
         """
         if self.silver_function is not None:

@@ -57,7 +57,8 @@ class Decoder(ABC):
 
     @abstractmethod
     def decode(self, rows: DataFrame, writers: Mapping[int, Any]) -> DataFrame:
-        """Add the typed columns and `BROKEN`: a reason if the payload is unreadable, else null.
+        """Add the typed columns and `BROKEN`: a reason if the payload is unreadable, otherwise
+        null.
 
         `writers` are the results of `learn` by schema id. The payload of a row with another id is
         never used.

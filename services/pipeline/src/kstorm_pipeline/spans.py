@@ -36,8 +36,8 @@ def join_spans(spans: Iterable[IntegerSpan], most_gaps: int = _MOST_GAPS) -> lis
     """Merge the spans into fewer ones, in order. Only the widest `most_gaps` gaps within owners
     remain.
 
-    So many new numbers and a single old number remain two spans, and the numbers in between are not
-    searched.
+    Then many new numbers and a single old number remain two spans, and the numbers in between are
+    not searched.
     """
     ordered = sorted(spans)
     gaps = {

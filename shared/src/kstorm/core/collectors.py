@@ -124,8 +124,8 @@ class BoltCollector(Emitter):
             self._fail_anchors(args[1])
 
     def _fail_anchors(self, anchors: Anchors | TupleBatch) -> None:
-        """Fail the anchors of a tuple that could not be emitted. Otherwise the ack of the anchors
-        would lose the tuple.
+        """Fail the anchors of a tuple that could not be emitted. Otherwise the bolt could ack the
+        anchors, and the tuple would be lost.
         """
         if isinstance(anchors, TupleBatch):
             self.fail_batch(anchors)

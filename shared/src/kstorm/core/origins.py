@@ -1,8 +1,8 @@
 """The source message of each tree, as encoded in the frames of inits: two bytes per message.
 
 Only a spout knows the source of a tree, and only until the tree has ended. Frames are kept for a
-day. So the trees of a message from the last day can be found by its coordinates, and the message of
-a tree by the tree's root.
+day. So for messages of the last day, the trees can be found by the message's coordinates, and the
+message by a tree's root.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -39,7 +39,7 @@ class Sendable:
         self._component, self._stream, self._most = component, stream, most
         self._fields = tuple(fields)
         self.short = min(most, MOST_VALUES)
-        """A tuple that can be encoded, and has at most so many bytes then, can be sent."""
+        """A tuple can be sent if it can be encoded in at most this number of bytes."""
 
     def guarding(
         self, choose: Callable[[Sequence[Any]], Sequence[Any]]

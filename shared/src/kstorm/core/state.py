@@ -69,8 +69,8 @@ class TaskState:
     ) -> None:
         self._load, self._load_all = load, load_all
         self._cache: dict[str, Any] = {}
-        self._weights: dict[str, int] = {}  # of values that are not small
-        self._weight = 0  # of the whole cache
+        self._weights: dict[str, int] = {}  # contains only values that are not small
+        self._weight = 0  # the total of the cache
         self._room = _CACHED_BYTES
         # Changed keys with the encoded value; None if it is encoded at the checkpoint.
         self._dirty: dict[str, bytes | None] = {}

@@ -12,7 +12,7 @@ class UnackedTuples:
     """Remembers tuples and batches until they are finished or their trees have timed out.
 
     `secs` is the message timeout. Tuples that a bolt forgot to ack are remembered for at most twice
-    as long. Of a very large number, at least the last 100,000 are kept. A tuple dropped here just
+    as long. If there are too many, at least the last 100,000 are kept. A tuple dropped here just
     waits for its timeout.
     """
 

@@ -2,8 +2,9 @@
 environment.
 
 Only values are replaced, after the YAML is parsed. So a replacement can never add a key or end a
-quoted text. A replaced value without quotes may become a number, true, false or null. If it is the
-whole value, it may become a list of such values. `$${name}` is the literal text `${name}`.
+quoted text. A replaced value without quotes may become a number, true, false or null. If `${name}`
+is the whole value, the replacement may also be a list of such values. `$${name}` is the literal
+text `${name}`.
 """
 
 import re

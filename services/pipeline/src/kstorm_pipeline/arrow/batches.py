@@ -148,7 +148,7 @@ class ArrowReader:
 def _layout_for(
     spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline
 ) -> RecordLayout | None:
-    """Return the shape of the records if Python can read them in this deployment, else None."""
+    """Return the shape of the records if Python can read them in this deployment, otherwise None."""
     # With other masters the workers may lack this package. They can open paths, but not URLs.
     if is_url(tables.root) or not settings.master.startswith(("local[", "k8s:")):
         return None

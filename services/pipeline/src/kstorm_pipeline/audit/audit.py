@@ -106,7 +106,7 @@ def audit(
     write_findings(
         spark, tables, settings.topology, outcome.checked, outcome.tallies, outcome.findings
     )
-    # An audit of a past window says nothing about the present.
+    # An audit of a past window does not cover the present.
     if outcome.complete_until is not None and times.until is None:
         place = f"{tables.path(COMPLETE)}/{settings.topology}"
         write_text(spark, place, str(outcome.complete_until.timestamp()))

@@ -1,8 +1,8 @@
 """Level 0: determines the offsets of a partition that are accounted for. Without I/O.
 
-The union of all ranges is accounted for. If the spout goes back to an earlier offset (set by an
-operator, or because the source topic was recreated), the offsets in between are removed. The spout
-reads them again, so later ranges must contain them again.
+The union of all ranges is accounted for. An operator may set a spout back, or the source topic may
+be recreated. Then the offsets from the new position on are removed. The spout reads them again, so
+later ranges must contain them again.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Release(Struct, frozen=True):
 
 
 class Terminate(Struct, frozen=True):
-    """Exit the process now, or restart it in place. Its tasks continue from what is committed."""
+    """Exit the process now, or restart it in place. Its tasks continue from the last commit."""
 
     error: KstormError
 

@@ -147,7 +147,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         return min(self.next_turn, self.leaving.due)
 
     def polled(self, item: Item[SpoutTask], unit: Unit, now: float) -> list[Effect]:
-        """Deliver completions to the tasks, including those that are draining."""
+        """Deliver completions to the tasks, including draining tasks."""
         self.now = now
         self._polls.append(
             UserCodeJob(lambda: [self._hear(item, unit)], partial(self._flush, unit))

@@ -144,7 +144,7 @@ class UnfinishedTuples:
         return min(waiting, default=None)
 
     def changes(self) -> Sequence[Pair]:
-        """Return the difference from what was last written, and mark it as written."""
+        """Return the difference from the last written state, and mark it as written."""
         if not self.changed:
             return ()
         self._gather()

@@ -22,7 +22,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _run(options: DemoOptions) -> int:
-    # These imports take a second. They are here so that Ctrl-C already works during that time.
+    # These imports take a second. They are inside the function, so that Ctrl-C already works during
+    # this second.
     from kstorm.dev.demo.run import Demo
     from kstorm.runtime.base.terminal import Screen
 

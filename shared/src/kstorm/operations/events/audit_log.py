@@ -58,7 +58,7 @@ def recorded(
 def record_outcome(what: str, record: Callable[[str, str], None]) -> Iterator[RecordedAction]:
     """Run an action, and then call `record` with its description and outcome.
 
-    The outcome is that of the `RecordedAction`, or the error.
+    The outcome is the one that the `RecordedAction` contains, or the text of the error.
     """
     action = RecordedAction(what)
     try:
