@@ -1,7 +1,7 @@
 """The collector of a spout task: begins a tree for each tuple that has a message id."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kstorm.core.columns import as_column, as_positions
 from kstorm.core.dead_letters import DeadLetter, LetterToStore, error_in
@@ -13,11 +13,44 @@ from kstorm.core.origins import Run
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import StreamRoutes
 from kstorm.core.threads import current_thread, get_ident
+from kstorm.core.user_code import OnError
+from kstorm.core.watermarks import SpoutTimes
 from kstorm.errors import EmitError, UnsendableError
-from kstorm.topology import DEFAULT_STREAM, Fields, Placed, Source, Traced, Tuple
+from kstorm.topology import (
+    DEFAULT_STREAM,
+    Fields,
+    Placed,
+    Source,
+    Spout,
+    Topology,
+    Traced,
+    Tuple,
+)
 
-if TYPE_CHECKING:
-    from kstorm.core.spout_task import SpoutTask
+
+class TreeOwner(Protocol):
+    """What a collector needs of its spout task, which follows the trees that begin here."""
+
+    topology: Topology
+    component: str
+    task_id: int
+    spout: Spout
+    times: SpoutTimes | None
+    on_error: OnError
+
+    @property
+    def max_pending(self) -> int: ...
+
+    @property
+    def in_flight(self) -> int: ...
+
+    def track(self, root: int, message_id: Any) -> None: ...
+
+    def track_all(self, roots: Sequence[int], message_ids: Sequence[Any]) -> None: ...
+
+    def ack_at_once(self, message_id: Any) -> None: ...
+
+    def refused(self, error: UnsendableError, values: Sequence[Any], message_id: Any) -> None: ...
 
 
 class SpoutCollector(Emitter):
@@ -25,7 +58,7 @@ class SpoutCollector(Emitter):
 
     def __init__(
         self,
-        task: "SpoutTask",
+        task: TreeOwner,
         table: dict[str, StreamRoutes],
         outbox: Outbox,
         next_id: NextId,
