@@ -29,7 +29,7 @@ from kstorm.topology import (
 
 
 class TreeOwner(Protocol):
-    """What a collector needs of its spout task, which follows the trees that begin here."""
+    """The part of a spout task that its collector uses."""
 
     topology: Topology
     component: str
