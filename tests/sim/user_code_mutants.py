@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kstorm.core import collectors, routing, spout_task
+from kstorm.core import collectors, routing, spout_collector
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.emission import Emission
 from kstorm.core.engine import BoltEngine, Engine, SpoutEngine
@@ -44,7 +44,7 @@ class _HastyEmission(Emission):
 def _sent_before_all_have_chosen() -> Iterator[None]:
     with (
         patch.object(collectors, "Emission", _HastyEmission),
-        patch.object(spout_task, "Emission", _HastyEmission),
+        patch.object(spout_collector, "Emission", _HastyEmission),
     ):
         yield
 

@@ -50,7 +50,7 @@ def counting_calls() -> Iterator[Callable[[], int]]:
 
 @pytest.mark.parametrize(
     ("batches", "tasks", "most"),
-    [(True, 1, 110), (False, 1, 340), (False, 12, 440), (False, 64, 1230)],
+    [(True, 1, 110), (False, 1, 340), (False, 12, 440), (False, 64, 1245)],
 )
 def test_calls_a_sentence(batches: bool, tasks: int, most: int) -> None:
     """Through spout, split, count, sink, acker and back: 21 tuples. Bolts that take no batches pay
@@ -96,7 +96,7 @@ def test_memory_a_sentence_in_flight() -> None:
     finally:
         tracemalloc.stop()
     assert (peak - before) / 2000 < 5500
-    assert (after - before) / 2000 < 150
+    assert (after - before) / 2000 < 160
 
 
 def test_a_checkpoint_writes_what_changed() -> None:
