@@ -120,7 +120,7 @@ def test_ctrl_c_stops_the_demo_and_all_its_processes(
         assert f"{stage:<10} 100%" not in demo.said
         demo.process.send_signal(signal.SIGINT)
         assert demo.process.wait(120) == 130
-    assert "interrupted; everything that it had started is stopped" in demo.said.splitlines()[-1]
+    assert "interrupted; everything that it had started was stopped" in demo.said.splitlines()[-1]
     assert "Traceback" not in demo.said
     assert not psutil.wait_procs(alive, timeout=10)[1]
 

@@ -77,7 +77,7 @@ GARBAGE = [
     b'{"json": true}',
     WIDE,  # claims 300,000 columns
     WIDE + b"\x90" * 300_000,  # has them, all empty
-    frame(version=2),
+    frame(version=VERSION + 1),
     encode(AckFrame(VERSION + 1, 1)),
     encode(CompletionFrame(0, 1)),
 ]

@@ -121,6 +121,12 @@ def test_origins_are_decoded_as_kstorm_decodes_them(
     ]
 
 
+@pytest.mark.parametrize("data", [b"\x99\x01" + bytes(8), b"\x99\x02" + bytes(8)])
+def test_numbers_in_place_of_columns_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="a column of type int"):
+        list(frames.updates(data))
+
+
 @given(st.binary(max_size=60))
 def test_invalid_frames_are_refused(data: bytes) -> None:
     """Only with ValueError or struct's error."""
@@ -145,7 +151,7 @@ def closed(spark: SparkSession, values: Sequence[bytes]) -> dict[int, bool]:
 @pytest.mark.slow
 def test_topic_without_readable_frames_is_refused(spark: SparkSession) -> None:
     """For example, if the pipeline is older than the services. A few foreign records do no harm."""
-    newer = b"\x99\x02" + bytes(8)
+    newer = b"\x99\x03" + bytes(8)
     proof._check_that_frames_are_read(records(spark, [newer, ack_frame([(1, 2)])]), "t.__acker")
     proof._check_that_frames_are_read(records(spark, []), "t.__acker")
     with pytest.raises(

@@ -99,7 +99,9 @@ def _check(version: Any) -> None:
         raise ValueError(f"a frame of version {version}; this release audits 1 and 2")
 
 
-def _ids(column: bytes) -> tuple[int, ...]:
+def _ids(column: Any) -> tuple[int, ...]:
+    if not isinstance(column, bytes):
+        raise ValueError(f"a column of type {type(column).__name__}")  # noqa: TRY004 - as for others
     if len(column) % 8:
         raise ValueError(f"a column of {len(column)} bytes")
     return unpack(f"<{len(column) // 8}q", column)
