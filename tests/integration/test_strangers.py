@@ -171,7 +171,7 @@ def test_foreign_records_become_dead_letters(
         reasons = "\n".join(letter["reason"] for letter in found)
         for said in (
             "without a value",
-            "version 2",
+            f"version {VERSION + 1}",
             "does not subscribe",
             "task 99",
             "cannot be deserialized",

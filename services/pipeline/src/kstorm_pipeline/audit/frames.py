@@ -101,7 +101,7 @@ def _check(version: Any) -> None:
 
 def _ids(column: Any) -> tuple[int, ...]:
     if not isinstance(column, bytes):
-        raise ValueError(f"a column of type {type(column).__name__}")  # noqa: TRY004 - as for others
+        raise ValueError(f"a column of type {type(column).__name__}")
     if len(column) % 8:
         raise ValueError(f"a column of {len(column)} bytes")
     return unpack(f"<{len(column) // 8}q", column)
