@@ -162,7 +162,7 @@ def why_not_editable(
 
     `by_kafka` is True if a KafkaSpout of the topology gave up the message.
     """
-    if exactly_once and one.letter.topic.startswith(f"{topology}."):
+    if exactly_once and (one.letter.topic.startswith(f"{topology}.") or not by_kafka):
         return OF_A_TUPLE
     return (
         ""
