@@ -46,7 +46,7 @@ def one_too_far() -> Iterator[None]:
     with patch.object(
         OffsetCommitter,
         "save",
-        lambda self, partition, offset, _=(): save(self, partition, offset + 1),
+        lambda self, partition, offset, *_: save(self, partition, offset + 1),
     ):
         yield
 
