@@ -39,8 +39,8 @@ def _refused_is_as_good_as_written() -> AbstractContextManager[object]:
 def _one_too_far() -> AbstractContextManager[object]:
     save = OffsetCommitter.save
 
-    def far(self: OffsetCommitter, partition: Any, offset: int, *more: Any) -> None:
-        save(self, partition, offset + 1, [run for run in done if run[0] > offset])
+    def far(self: OffsetCommitter, partition: Any, offset: int, done: Any = (), *more: Any) -> None:
+        save(self, partition, offset + 1, [run for run in done if run[0] > offset], *more)
 
     return patch.object(OffsetCommitter, "save", far)
 
