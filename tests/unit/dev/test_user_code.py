@@ -85,6 +85,7 @@ def test_only_files_of_the_folder_are_the_users(
     monkeypatch.chdir(tmp_path)
     assert is_users(f"{tmp_path}/hello.py")
     assert is_users("hello.py")
+    assert is_users(f"{tmp_path}/kstorm_jobs/hello.py")
     assert not is_users(f"{tmp_path}/.venv/lib/python3.11/site-packages/yaml/__init__.py")
     assert not is_users(f"{tmp_path}/shared/src/kstorm/topology/fields.py")
     assert not is_users("/usr/lib/python3.11/json/decoder.py")

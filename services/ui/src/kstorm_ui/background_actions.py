@@ -38,7 +38,7 @@ class BackgroundAction:
         self.begun = time.time()
         self.state = UNDER_WAY
         self.said = ""
-        """What the action waits for, and later its result."""
+        """The step that the action waits for, and later its result."""
         self.over = threading.Event()
         """Set once it is done or has failed."""
         self._closing, self._ended = closing, ended

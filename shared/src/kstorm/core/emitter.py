@@ -90,7 +90,7 @@ class Emitter:
             return self.from_elsewhere(values, anchors, stream, task)
         checked = lanes is not None
         if lanes is None:
-            # As in `choose`, but without further calls: most tuples come this way.
+            # The same as `choose`, without further calls, because most tuples are emitted here.
             plain, fits = self._plain, False
             fields, short, key, known, choose = plain[stream] if stream in plain else _NOT_PLAIN  # noqa: SIM401 - faster
             if len(values) == fields and task is None:

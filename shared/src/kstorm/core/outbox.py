@@ -172,8 +172,13 @@ class Outbox:
 
     @property
     def has_acks(self) -> bool:
-        news = self.acks or self._ack_columns or self._folded_acks or self.fails or self.resets
-        return bool(news or self.inits or self._begun or self.beginnings)
+        return bool(self._has_news or self.inits or self._begun or self.beginnings)
+
+    @property
+    def _has_news(self) -> bool:
+        return bool(
+            self.acks or self._ack_columns or self._folded_acks or self.fails or self.resets
+        )
 
     def drain_tuples(self) -> list[OutgoingRecord]:
         """Return the tuple frames collected since the last call."""
@@ -225,7 +230,7 @@ class Outbox:
         self._places.make_room()
 
     def _ack_frames(self) -> Iterator[OutgoingRecord]:
-        if not (self.acks or self._ack_columns or self._folded_acks or self.fails or self.resets):
+        if not self._has_news:
             return
         self._fold_acks()
         news = [*self._folded_acks, from_pairs(self.acks)]

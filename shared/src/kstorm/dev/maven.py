@@ -1,4 +1,4 @@
-"""Fetches jars from Maven's central repository with the package `maven-artifact`, where there is no Ivy.
+"""Fetches jars from Maven's central repository with the package `maven-artifact`, if Ivy is absent.
 
 `KSTORM_MAVEN_REPOSITORY` names another repository, such as a company's mirror.
 """

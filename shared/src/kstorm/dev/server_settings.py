@@ -48,8 +48,8 @@ BROKER: Final[Mapping[str, str]] = {
 
 ZOOKEEPER: Final[Mapping[str, str]] = {
     "tickTime": "500",  # a session lasts at least two ticks
-    # Every write waits for the disk otherwise, for seconds on a busy one. As with Kafka's log, what
-    # was written last may be lost when the machine itself crashes.
+    # Otherwise every write waits for the disk, for seconds on a busy one. If the machine itself
+    # crashes, the last writes may be lost, as in Kafka's log.
     "forceSync": "no",
     "maxSessionTimeout": "60000",
     "maxClientCnxns": "0",  # all clients may share one address

@@ -38,7 +38,7 @@ def cleaned_up(
 
 
 def _remove_from_kafka(settings: Settings, topics: list[str], group_prefix: str) -> None:
-    """Remove topics and groups. Those that are missing are ignored."""
+    """Remove topics and groups. Missing topics and groups are ignored."""
     admin = Admin(settings).client
     with suppress(KafkaException):
         found = admin.list_consumer_groups(request_timeout=_TIMEOUT_SECS).result().valid

@@ -18,6 +18,9 @@ from kstorm.runtime.base.settings import load_topology
 from kstorm.topology import Topology
 
 _SUFFIXES: Final = (".py", ".yaml", ".yml", ".properties")
+_OWN: Final = frozenset(
+    ("kstorm", "kstorm_acker", "kstorm_bolt", "kstorm_pipeline", "kstorm_spout", "kstorm_ui")
+)
 _DEBOUNCE_MS: Final = 200
 _FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>\S+))?')
 
@@ -82,10 +85,7 @@ def is_users(file: str) -> bool:
     path, here = Path(file).absolute(), Path.cwd()
     if here not in path.parents:
         return False
-    return not any(
-        part == "site-packages" or part == "kstorm" or part.startswith("kstorm_")
-        for part in path.relative_to(here).parts
-    )
+    return not any(part == "site-packages" or part in _OWN for part in path.relative_to(here).parts)
 
 
 def describe(error: BaseException) -> str:

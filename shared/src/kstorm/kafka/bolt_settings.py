@@ -1,4 +1,4 @@
-"""Settings of a `KafkaBolt`. Those that are invalid or contradict each other are refused."""
+"""Settings of a `KafkaBolt`. Invalid and contradictory settings are refused."""
 
 import copy
 from collections.abc import Mapping

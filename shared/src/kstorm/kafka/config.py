@@ -225,8 +225,8 @@ class SpoutConfig(KafkaConfig):
     """
 
     event_time: str | Callable[[Tuple], Any] | None = field(default=None, kw_only=True)
-    """Where the event time of a message is found, in Unix milliseconds: a field of its tuples, or a
-    function of a tuple. The spout then computes the watermark of each partition, for all windowed
+    """The event time of a message, in Unix milliseconds: a field of its tuples, or a function of a
+    tuple. The spout then computes the watermark of each partition, for all windowed
     bolts behind it. None: it uses the time of the windowed bolts that subscribe to the spout
     itself."""
 

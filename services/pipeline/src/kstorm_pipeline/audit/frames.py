@@ -6,13 +6,14 @@ describes the processes that write them.
 
 from __future__ import annotations
 
-from struct import unpack, unpack_from
-from typing import TYPE_CHECKING, Any, NamedTuple
+from struct import error, unpack, unpack_from
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _VERSIONS = (1, 2)
+_T = TypeVar("_T")
 _ORIGINS = 11
 """Place of the origins in a record of the ackers' topic."""
 _STEPS = {1: "B", 2: "H", 4: "I", 8: "Q"}
@@ -92,6 +93,14 @@ def completed(data: bytes) -> tuple[int, ...]:
     version, _, acked, *_ = _array(data, 3, 3)
     _check(version)
     return _ids(acked)
+
+
+def read_valid(decode: Callable[[bytes], Iterable[_T]], value: bytes | None) -> list[_T]:
+    """Decode a record's value. Like the ackers, ignore one that is not a valid frame."""
+    try:
+        return list(decode(bytes(value or b"")))
+    except (ValueError, error):
+        return []
 
 
 def _check(version: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from struct import error
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -13,7 +12,7 @@ from kstorm_pipeline.audit.kafka import read_topic, unless_missing
 from kstorm_pipeline.audit.window import within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -81,11 +80,9 @@ def _signed(root: str) -> int:
 
 
 def _origins_of(records: DataFrame, roots: frozenset[int]) -> DataFrame:
-    def found(row: Row) -> Iterator[frames.TreeOrigin]:
-        try:
-            yield from [one for one in frames.origins(bytes(row.value or b"")) if one.root in roots]
-        except (ValueError, error):
-            return  # like the ackers, ignore a record that is not a valid frame
+    def found(row: Row) -> list[frames.TreeOrigin]:
+        begun = frames.read_valid(frames.origins, row.value)
+        return [one for one in begun if one.root in roots]
 
     values = records.select("value").rdd.flatMap(found)
     return records.sparkSession.createDataFrame(values, _ORIGINS, verifySchema=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from struct import error
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
@@ -24,13 +24,12 @@ from kstorm_pipeline.audit.ranges import SpoutReading
 from kstorm_pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
     from kstorm_pipeline.settings import Settings
 
-_T = TypeVar("_T")
 _UPDATES = """
     partition INT, offset BIGINT, timestamp TIMESTAMP,
     root ARRAY<BIGINT>, val ARRAY<BIGINT>, init ARRAY<BOOLEAN>, over ARRAY<BOOLEAN>
@@ -164,7 +163,7 @@ def updates_of(rows: DataFrame) -> DataFrame:
     """Return the updates in the records of the ackers' topic, numbered in their order."""
 
     def told(row: Row) -> Iterator[tuple[object, ...]]:
-        if updates := _read(frames.updates, row):
+        if updates := frames.read_valid(frames.updates, row.value):
             yield row.partition, row.offset, row.timestamp, *map(list, zip(*updates, strict=True))
 
     values = rows.select("partition", "offset", "timestamp", "value").rdd.flatMap(told)
@@ -178,7 +177,7 @@ def completions_of(rows: DataFrame) -> DataFrame:
     """Return the roots that are reported as complete, each with the first record that does so."""
 
     def said(row: Row) -> Iterator[tuple[object, ...]]:
-        if roots := _read(frames.completed, row):
+        if roots := frames.read_valid(frames.completed, row.value):
             yield row.topic, row.partition, row.offset, roots
 
     values = rows.select("topic", "partition", "offset", "value").rdd.flatMap(said)
@@ -190,14 +189,6 @@ def completions_of(rows: DataFrame) -> DataFrame:
         .agg(first)
         .select("root", "first.*")
     )
-
-
-def _read(frame: Callable[[bytes], Iterable[_T]], row: Row) -> list[_T]:
-    """Decode a record. Like the ackers, ignore one that is not a valid frame."""
-    try:
-        return list(frame(bytes(row.value or b"")))
-    except (ValueError, error):
-        return []
 
 
 def close(told: DataFrame) -> DataFrame:

@@ -32,7 +32,6 @@ from kstorm_ui.tree_rows import BAR, shown_tree
 FOLLOWED_SECS: Final = 600.0
 """Longest time for which a page is updated while its message is unfinished."""
 _FRESH_SECS: Final = 1.0
-_ORIGINS_KEPT_MS: Final = 86_400_000
 _PATH: Final = "/t/{topology}/m/{topic}/{partition}/{offset}"
 
 
@@ -130,8 +129,7 @@ async def _message_of(
         settings, outline = topics_of(state)
     except ConfigError as error:
         return None, QueryProblem(str(error))
-    since = now_ms() - _ORIGINS_KEPT_MS
-    ask = partial(message_of_root, settings, outline, int(root, 16), since)
+    ask = partial(message_of_root, settings, outline, int(root, 16))
     return await site.read.answer(("root", state.name, root), ask)
 
 

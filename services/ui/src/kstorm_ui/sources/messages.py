@@ -59,14 +59,13 @@ def message_of(
     return MessageAnswer(trees if values else [redact_values(tree) for tree in trees], verdict)
 
 
-def message_of_root(settings: Settings, topology: Outline, root: int, since: int) -> MessageId:
-    """Return the source message that a tree belongs to, if the tree began after `since`, a Unix
-    time in ms.
+def message_of_root(settings: Settings, topology: Outline, root: int) -> MessageId:
+    """Return the source message that a tree belongs to.
 
     Raises `AbsentError` if no tree of this root, or none of a message, begins in the ackers' topic.
     """
     with TopicLog(settings, ReadBudget(MOST_BYTES, MOST_SECS)) as log:
-        start = Tracer(topology, log).find(root, since)
+        start = Tracer(topology, log).find(root, since=0)
     if start is None:
         raise AbsentError(
             f"{topology.acker_topic} has no tree with the root {root:016x}; the topic keeps "

@@ -69,8 +69,8 @@ class _LentWriter:
             self._pending -= 1
             on_done(errors)
 
-        self._pending += 1
         self._writer.write_batch(topic, keys, values, done, headers)
+        self._pending += 1
 
     async def close(self) -> None:
         if self._closed:

@@ -18,7 +18,7 @@ from kstorm.runtime.service.component_metrics import component_samples, componen
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.task_totals import TaskTotals
-from kstorm.runtime.service.times import shown_times, watermarks
+from kstorm.runtime.service.times import shown_times, watermark_metrics
 from kstorm.runtime.store.downgrade_check import read_unfinished, unfinished_error
 from kstorm.runtime.store.stored_state import StoredState
 from kstorm.runtime.store.tables import RecoveringTable
@@ -154,13 +154,7 @@ class BoltDriver(Driver[BoltEngine]):
             open_tuples,
             {},
         )
-        for task, seconds in watermarks(self.engine.time.of_tasks()):
-            yield (
-                "watermark_seconds",
-                "Watermark of a task, in Unix seconds of event time",
-                seconds,
-                {"task": task},
-            )
+        yield from watermark_metrics(self.engine.time.of_tasks())
         yield from component_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from kstorm.runtime.service.component_metrics import component_samples, componen
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.task_totals import TaskTotals
-from kstorm.runtime.service.times import shown_times, watermarks
+from kstorm.runtime.service.times import shown_times, watermark_metrics
 from kstorm.runtime.zookeeper.session import ZooKeeperSession
 from kstorm.runtime.zookeeper.topologies import SpoutReport
 from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
@@ -181,13 +181,7 @@ class SpoutDriver(Driver[SpoutEngine]):
                 age,
                 {"topic": topic, "partition": number},
             )
-        for task, seconds in watermarks(self.engine.time.of_tasks()):
-            yield (
-                "watermark_seconds",
-                "Watermark of a task, in Unix seconds of event time",
-                seconds,
-                {"task": task},
-            )
+        yield from watermark_metrics(self.engine.time.of_tasks())
         yield from component_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:

@@ -4,12 +4,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from kstorm.core.watermarks import TaskTime
+from kstorm.runtime.base.metrics import Sample
 from kstorm.topology.event_time import NEVER, Mark
 
 
-def watermarks(times: Iterable[TaskTime]) -> Iterable[tuple[str, float]]:
-    """Yield the tasks whose watermark is known, each with it in Unix seconds."""
-    return ((str(time.task), time.at / 1000) for time in times if time.at > NEVER)
+def watermark_metrics(times: Iterable[TaskTime]) -> Iterable[Sample]:
+    """Yield the metric of each task's known watermark."""
+    for time in times:
+        if time.at > NEVER:
+            yield (
+                "watermark_seconds",
+                "Watermark of a task, in Unix seconds of event time",
+                time.at / 1000,
+                {"task": str(time.task)},
+            )
 
 
 def shown_times(times: Iterable[TaskTime]) -> dict[str, dict[str, Any]]:
