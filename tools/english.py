@@ -1,4 +1,4 @@
-"""Measures how much of the prose breaks a rule of docs/style.md.
+"""Measures how much of the prose breaks a rule of docs/development/style.md.
 
 `tools/english.json` holds the percentage of sentences per folder that may break one. It can only fall:
 `tests/unit/docs/test_english.py` compares it with the present share. A rule finds places to look at. It cannot judge whether

@@ -1,6 +1,6 @@
 """Tests of the word count without Kafka: a single bolt, and the topology while its processes die.
 
-`pytest examples` runs them in a few seconds. docs/testing.md explains how to write such tests.
+`pytest examples` runs them in a few seconds. docs/guides/testing.md explains how to write such tests.
 """
 
 from collections import Counter

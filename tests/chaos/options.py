@@ -21,7 +21,9 @@ FAULTS: Final = [*PROCESS_FAULTS, *OUTAGES, *DISK_FAULTS, *POISONS]
 _MINUTES: Final = 10.0
 _RATE: Final = 200_000 / (30 * 60)
 _SHORT_RATE: Final = 60.0
-_REPORT: Final = Path(__file__).parents[2] / "docs" / "reliability.md"  # in the checkout
+_REPORT: Final = (
+    Path(__file__).parents[2] / "docs" / "concepts" / "reliability.md"
+)  # in the checkout
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +193,8 @@ def _parser() -> argparse.ArgumentParser:
         "--report",
         type=Path,
         metavar="FILE",
-        help="write the outcome as Markdown (default docs/reliability.md, beside the other guarantee, if every fault was drawn;"
-        " else none)",
+        help="write the outcome as Markdown (default docs/concepts/reliability.md, next to the other guarantee,"
+        " if every fault was drawn; else none)",
     )
     return parser
 

@@ -1,4 +1,4 @@
-"""Writes docs/reliability.md: the results of the last full chaos run with each guarantee.
+"""Writes docs/concepts/reliability.md: the results of the last full chaos run with each guarantee.
 
 A run stores its summary next to the page as JSON. The page is generated from all stored summaries,
 with the guarantees side by side.

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "helm" / "kstorm" / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
 
@@ -39,9 +39,15 @@ def helm_commands(page: Path) -> Iterator[list[str]]:
 
 
 def values_files(page: Path) -> Iterator[str]:
-    """Yield the contents of `cluster.yaml`: the blocks whose first line names it, or an empty text."""
-    found = [block for block in blocks(page) if block.startswith("# cluster.yaml\n")]
-    yield from found or [""]
+    """Yield the contents of `cluster.yaml`: the blocks whose first line names it.
+
+    A page without such a block uses that of the page on Kubernetes.
+    """
+    for named in (page, ROOT / "docs" / "guides" / "kubernetes.md"):
+        found = [block for block in blocks(named) if block.startswith("# cluster.yaml\n")]
+        if found:
+            yield from found
+            return
 
 
 def test_pages_about_helm_have_commands() -> None:

@@ -1,4 +1,4 @@
-"""The chart's NetworkPolicies, enforced, allow exactly the connections that docs/security.md lists."""
+"""The chart's NetworkPolicies, enforced, allow exactly the connections that docs/guides/security.md lists."""
 
 import json
 from collections.abc import Iterator, Mapping

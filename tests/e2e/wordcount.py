@@ -6,7 +6,12 @@ from typing import Final
 from tests.e2e.kube import in_checkout
 from tests.e2e.trial import Tables, Trial
 
-_TEXTS: Final = ("README.md", "docs/guarantees.md", "docs/kafka.md", "docs/testing.md")
+_TEXTS: Final = (
+    "README.md",
+    "docs/concepts/guarantees.md",
+    "docs/guides/kafka.md",
+    "docs/guides/testing.md",
+)
 
 
 def _lines() -> Sequence[str]:

@@ -57,7 +57,7 @@ class Secured:
         }
 
     def allow(self, prefix: str, *, transactions: bool = True) -> None:
-        """Grant the user the rights of docs/security.md for a test's topology.
+        """Grant the user the rights of docs/guides/security.md for a test's topology.
 
         `transactions=False` leaves out the rights for transactions.
         """

@@ -264,7 +264,10 @@ def test_letters_of_kstorm_0_1_are_listed_but_not_discarded(
     assert "failed, and its retries are used up" in shown
     assert complained == "kstorm: left out 1 invalid record of the dead-letter topic\n"
     assert "because they have no key" in kstorm("dlq", "discard", "0", "--yes")[2]
-    assert "is not compacted: see docs/dead-letters.md" in kstorm("dlq", "discard", "2", "--yes")[1]
+    assert (
+        "is not compacted: see docs/guides/dead-letters.md"
+        in kstorm("dlq", "discard", "2", "--yes")[1]
+    )
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Delta readers other than Spark read the tables as docs/tables.md describes, in an environment
+"""Delta readers other than Spark read the tables as docs/guides/tables.md describes, in an environment
 without kstorm."""
 
 import json
@@ -13,7 +13,7 @@ from tests.pipeline.conftest import Job
 from tests.pipeline.sink import MINUTE, NOON
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "tables.md"
+PAGE = ROOT / "docs" / "guides" / "tables.md"
 NOTEBOOK = ROOT / "examples" / "wordcount" / "tables.ipynb"
 READERS = ["deltalake==1.6.6", "polars==2.1.0", "duckdb==2.0.0", "pyarrow==26.0.1"]
 

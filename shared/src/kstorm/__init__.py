@@ -1,6 +1,6 @@
 """Storm's guaranteed message processing for Python, on Kafka and Kubernetes.
 
-`from kstorm import …` provides the names that a first topology needs. `docs/public.md` lists all
+`from kstorm import …` provides the names that a first topology needs. `docs/reference/public.md` lists all
 public modules.
 """
 

@@ -1,4 +1,4 @@
-"""The prose of the repository: no folder has a larger share of sentences that break a rule of docs/style.md."""
+"""The prose of the repository: no folder has a larger share of sentences that break a rule of docs/development/style.md."""
 
 import json
 from collections.abc import Mapping
@@ -159,7 +159,7 @@ url: x # of the broker itself
     ("file", "name"),
     [
         ("README.md", "README.md"),
-        ("docs/adr/README.md", "docs"),
+        ("docs/development/adr/README.md", "docs"),
         ("shared/src/kstorm/errors.py", "shared/src/kstorm"),
         ("shared/src/kstorm/core/engine/spout.py", "shared/src/kstorm/core"),
         ("services/ui/src/kstorm_ui/app.py", "services/ui"),

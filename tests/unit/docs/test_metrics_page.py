@@ -1,4 +1,4 @@
-"""docs/metrics.md lists exactly the metrics that a service exports, with type, labels and meaning."""
+"""docs/reference/metrics.md lists exactly the metrics that a service exports, with type, labels and meaning."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ from kstorm_pipeline.monitor.metrics import Metrics
 
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "shared" / "src" / "kstorm"
-PAGE = (ROOT / "docs" / "metrics.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
 
 
 class Metric(NamedTuple):

@@ -14,7 +14,9 @@ import pytest
 import kstorm
 
 ROOT = Path(__file__).parents[3]
-PUBLIC = re.findall(r"^\| `(kstorm[\w.]*)` \|", (ROOT / "docs/public.md").read_text(), re.MULTILINE)
+PUBLIC = re.findall(
+    r"^\| `(kstorm[\w.]*)` \|", (ROOT / "docs/reference/public.md").read_text(), re.MULTILINE
+)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = [
     path for path in sorted((ROOT / "examples").rglob("*")) if path.suffix in (".py", ".yaml")

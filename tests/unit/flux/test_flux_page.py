@@ -1,4 +1,4 @@
-"""What docs/flux.md shows works as it says."""
+"""What docs/guides/flux.md shows works as it says."""
 
 import re
 import sys
@@ -17,7 +17,7 @@ from kstorm.testing import LocalCluster
 from kstorm.testing.kafka import FakeKafka
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "flux.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "flux.md").read_text()
 BLOCKS = [
     dedent(block).strip("\n") + "\n"
     for block in re.findall(r"(?m)^((?:    .*\n|\n(?=    ))+)", PAGE)

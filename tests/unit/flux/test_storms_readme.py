@@ -1,6 +1,6 @@
-"""Storm's page on Flux (`flux/README.md`, and what `docs/flux.md` has besides), from top to end: what it states and shows.
+"""Storm's page on Flux (`flux/README.md`, and what `docs/guides/flux.md` has besides), from top to end: what it states and shows.
 
-Where the two differ, the table of docs/flux.md says so, and a test here holds it.
+Where the two differ, the table of docs/guides/flux.md says so, and a test here holds it.
 """
 
 import json
@@ -137,7 +137,7 @@ def test_a_component_has_an_id_and_a_class(written: Written) -> None:
 
 
 def test_a_factory_with_a_component_as_its_argument(written: Written) -> None:
-    """Of `docs/flux.md`: `newInstance` of a bolt takes what another factory made."""
+    """Of `docs/guides/flux.md`: `newInstance` of a bolt takes what another factory made."""
     components = "  - {id: time, class: 'datetime:timedelta', kwargs: {seconds: 10}}\n"
     made = f"  - {{id: it, class: {STORM}:Configured, factory: made_of, args: [ref: time]}}"
     assert it(written(with_component(components + made))).args[0].total_seconds() == 10

@@ -58,7 +58,7 @@ def test_short_run_kills_each_role_once_and_writes_no_page() -> None:
     assert short.report is None
     assert list(full.faults) == faults_of(SUBJECTS[WORD_COUNT])
     assert full.report is not None
-    assert full.report.parts[-2:] == ("docs", "reliability.md")
+    assert full.report.parts[-2:] == ("concepts", "reliability.md")
     assert asked("--faults", "sleep").report is None
     assert asked("--short", "--report", "a.md").report == Path("a.md")
 

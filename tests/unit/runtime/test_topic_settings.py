@@ -1,4 +1,4 @@
-"""How topics are set: what is promised of each, and that docs/topics.md says the same."""
+"""How topics are set: what is promised of each, and that docs/reference/topics.md says the same."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from kstorm.runtime.kafka.topic_settings import TopicPlan, topic_plans
 from kstorm.testing import FeederSpout
 from kstorm.topology import BasicBolt, Config, StatefulBasicBolt, Topology, TopologyBuilder
 
-PAGE = Path(__file__).parents[3] / "docs" / "topics.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "topics.md"
 
 
 class Split(BasicBolt):

@@ -1,4 +1,4 @@
-"""Every block of Python in docs/testing.md, docs/trident.md and docs/windows.md runs, and its tests pass."""
+"""Every block of Python in docs/guides/testing.md, docs/guides/trident.md and docs/guides/windows.md runs, and its tests pass."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "guides"
 
 
 def blocks(page: str) -> str:

@@ -1,4 +1,4 @@
-"""Storm's page on joins and its starter's `JoinBoltExample`, in their order; where we differ is in docs/windows.md."""
+"""Storm's page on joins and its starter's `JoinBoltExample`, in their order; where we differ is in docs/guides/windows.md."""
 
 from typing import Any
 

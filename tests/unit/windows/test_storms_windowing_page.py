@@ -1,4 +1,4 @@
-"""Storm's page on windows and its starter's topologies of windows, in their order; where we differ is in docs/windows.md."""
+"""Storm's page on windows and its starter's topologies of windows, in their order; where we differ is in docs/guides/windows.md."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

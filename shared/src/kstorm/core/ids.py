@@ -1,7 +1,7 @@
 """Random 64-bit ids of roots and edges.
 
 The ledger is only safe if every emission gets a fresh id. Then duplicates and re-executions can
-delay a tree but never complete it (docs/guarantees.md). Zero is not an ID. It means "not tracked",
+delay a tree but never complete it (docs/concepts/why-it-holds.md). Zero is not an ID. It means "not tracked",
 or a finished tree.
 """
 

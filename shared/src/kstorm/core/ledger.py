@@ -15,7 +15,7 @@ XOR is not idempotent, and Kafka delivers at least once. Two rules make it safe 
 across a crash:
 
 1. *Init counts once.* A second init of a row is ignored. Edge ids are fresh at each emission, so
-   duplicates and re-executions can delay a tree but never complete it (docs/guarantees.md has the
+   duplicates and re-executions can delay a tree but never complete it (docs/concepts/why-it-holds.md has the
    proof).
 2. *State carries the offset it includes.* Rows live in hash buckets, and a bucket is the unit of
    storage. When the input is replayed, a bucket skips the records that it already contains.

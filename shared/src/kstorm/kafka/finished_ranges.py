@@ -4,7 +4,7 @@ A record contains the outcome of a range of offsets. It is in Kafka **before** a
 range is stored in ZooKeeper. So every offset below a stored one is in some range, even after a
 crash. After a crash ranges may overlap, but they never leave a gap. Messages are not counted
 individually. Every message that is not an exception was acked, and exceptions are kept only until a
-range that contains them is confirmed. docs/audit.md describes each field of the record.
+range that contains them is confirmed. docs/guides/audit.md describes each field of the record.
 """
 
 from collections import deque

@@ -6,7 +6,7 @@ tracked, but do not block the stored offset. When the tuple trees are complete, 
 letter is deleted, and then the request ends. If a message fails again, its new dead letter replaces
 the old one, and the request ends when Kafka has it. If the process dies before that, the request
 stays open, and the partition's next owner handles it again, so a replay happens at least once. See
-docs/adr/0016.
+docs/development/adr/0016.
 """
 
 import time

@@ -254,7 +254,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         if self.spout_config.ignore_zk_offsets:
             return (
                 "ignore_zk_offsets is set, but its position is stored in Kafka: leave that out; "
-                "docs/operations.md explains how to move the position"
+                "docs/guides/operations.md explains how to move the position"
             )
         return ""
 

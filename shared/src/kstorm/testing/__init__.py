@@ -10,7 +10,7 @@ a test feeds replace the real ones. `simulate` runs a topology under random faul
 KafkaSpout and KafkaBolt run on `kstorm.testing.kafka.FakeKafka`. Other components that need servers
 do not run here. Replace them (`replace_components`), or test them against real servers.
 `kstorm.pytest_plugin` has fixtures, and `kstorm.testing.strategies` has Hypothesis strategies. See
-docs/testing.md.
+docs/guides/testing.md.
 """
 
 from kstorm.testing.bolt import BoltTester

@@ -34,7 +34,7 @@ FAULTS = frozenset(
         "reordered record",
     }
 )
-"""Names of the faults that `simulate` can inject. docs/simulation.md explains each."""
+"""Names of the faults that `simulate` can inject. docs/development/simulation.md explains each."""
 NOT_EXACTLY_ONCE = frozenset({"offsets set back"})
 """Faults that are left out with exactly-once processing. After an offset reset, everything is
 executed again by design."""

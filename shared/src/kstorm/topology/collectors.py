@@ -91,7 +91,7 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
     ) -> None:
         """Write a message that cannot be processed to the topology's dead letters.
 
-        docs/dead-letters.md describes each argument under its name. If the task of `error` is 0, it
+        docs/guides/dead-letters.md describes each argument under its name. If the task of `error` is 0, it
         means this task. `on_stored` is called once the broker has the letter. Only then may the
         source forget the message.
         """

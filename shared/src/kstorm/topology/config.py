@@ -33,7 +33,7 @@ class Config:
     topology_processing_guarantee: str = AT_LEAST_ONCE
     """`at_least_once`: the spout replays messages that fail or are lost, and a replay counts again.
     `exactly_once`: all effects of a message between source and sink count once, no matter what
-    crashes. docs/guarantees.md explains the requirements and the cost. The setting applies to the
+    crashes. docs/concepts/guarantees.md explains the requirements and the cost. The setting applies to the
     whole topology, and components cannot override it.
     """
 

@@ -1,6 +1,6 @@
 """The canonical form of keys, for groupings, states, joins, sessions, windows and databases.
 
-Two values are the same key if they are equal after their transfer to another task. `docs/adr/0018`
+Two values are the same key if they are equal after their transfer to another task. `docs/development/adr/0018`
 lists the cases. There are three forms, which always agree:
 
 - `hash_form` is encoded and hashed to choose a task.

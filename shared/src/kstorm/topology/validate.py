@@ -106,7 +106,7 @@ def _check_exactly_once(topology: Topology) -> None:
                 "topology_processing_guarantee is 'exactly_once': its source has no position that "
                 "can be committed together with the output. Write its messages to a Kafka topic "
                 "first, in a separate topology with at_least_once. Then read this topic with a "
-                "KafkaSpout, followed by a DistinctBolt on the message ids: docs/queues.md shows "
+                "KafkaSpout, followed by a DistinctBolt on the message ids: docs/guides/queues.md shows "
                 "both"
             )
     for spec in topology.components.values():

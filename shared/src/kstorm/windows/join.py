@@ -42,7 +42,7 @@ class JoinBolt(WindowedBolt):
     """Emit every combination of a window's tuples whose join fields are equal. A source is a
     component, or a stream with `by_stream`.
 
-    Fields are equal if they are the same key (`docs/adr/0018`): 1 and 1.0 are equal, 1 and True are
+    Fields are equal if they are the same key (`docs/development/adr/0018`): 1 and 1.0 are equal, 1 and True are
     not. None is equal to nothing, as in SQL.
     """
 

@@ -1,6 +1,6 @@
 """Decodes records of the ackers' topics with code of its own, since it serves to check kstorm's.
 
-A frame is a MessagePack array. Its columns are 8-byte ids, little-endian. docs/architecture.md
+A frame is a MessagePack array. Its columns are 8-byte ids, little-endian. docs/development/architecture.md
 describes the processes that write them.
 """
 

@@ -1,4 +1,4 @@
-"""The monitoring of a run at `/metrics`, `/livez` and `/readyz` (docs/metrics.md).
+"""The monitoring of a run at `/metrics`, `/livez` and `/readyz` (docs/reference/metrics.md).
 
     metrics      the metrics                      topic       records of the topic that bronze lacks
     pulse        how long a query has been stuck  unrefined   records of bronze that silver lacks

@@ -1,4 +1,4 @@
-"""The metrics of a run. Counters start at 0 with the process. See docs/metrics.md."""
+"""The metrics of a run. Counters start at 0 with the process. See docs/reference/metrics.md."""
 
 from __future__ import annotations
 

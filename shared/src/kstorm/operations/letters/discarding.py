@@ -39,5 +39,5 @@ def when_deleted(settings: Settings, topology: str) -> str:
         return "; Kafka deletes their contents when it next compacts the topic"
     return (
         f"; but Kafka keeps their contents, because the topic {topic!r} is not compacted: see "
-        "docs/dead-letters.md"
+        "docs/guides/dead-letters.md"
     )

@@ -1,7 +1,7 @@
 """Account for the offsets of each source partition from a topology's finished ranges.
 
 Only the union of the ranges matters, because work that is repeated after a crash is in two ranges.
-docs/audit.md explains the rules.
+docs/guides/audit.md explains the rules.
 """
 
 from collections import Counter

@@ -3,7 +3,7 @@ same name, unless they were scaled away.
 
 Kubernetes sends SIGTERM in both cases. The two cases differ only in the StatefulSet's number of
 replicas, which is always set before the first pod is stopped. So the pod queries this number
-(docs/adr/0015).
+(docs/development/adr/0015).
 """
 
 import os

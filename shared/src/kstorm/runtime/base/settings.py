@@ -28,7 +28,7 @@ class Settings:
     capitals."""
 
     topology: str
-    """The topology: `package.module:attribute`, or the path of a YAML file (docs/flux.md).
+    """The topology: `package.module:attribute`, or the path of a YAML file (docs/guides/flux.md).
 
     The attribute is a `Topology` or a function that returns one.
     """

@@ -3,7 +3,7 @@
 Each task is a partition, and the consumer group assigns tasks to the processes of a component. With
 static membership, a process that returns under its instance name within the session timeout gets
 its tasks back without a rebalance. With cooperative assignment, tasks that stay continue to run
-while others move. docs/adr/0001 has the measurements behind this.
+while others move. docs/development/adr/0001 has the measurements behind this.
 
 The thread never touches tasks. It passes whole polls to the event loop and runs the owner's
 coroutines there: `assigned` before a task's first record, `revoked` after its last.

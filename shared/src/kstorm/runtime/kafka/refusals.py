@@ -191,10 +191,10 @@ def explain_refusal(topic: str, error: KafkaError) -> str:
     if code in _NOT_ALLOWED:
         remedy = "allow this user WRITE on it"
     elif code in TOO_LARGE:
-        remedy = "raise its max.message.bytes; docs/topics.md lists the settings that kstorm uses"
+        remedy = "raise its max.message.bytes; docs/reference/topics.md lists the settings that kstorm uses"
     elif code in FOR_GOOD:
         remedy = (
-            "compare its cleanup.policy with docs/topics.md, which lists the settings that kstorm "
+            "compare its cleanup.policy with docs/reference/topics.md, which lists the settings that kstorm "
             "uses"
         )
     elif code in _ABSENT:

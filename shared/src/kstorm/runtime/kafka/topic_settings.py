@@ -1,4 +1,4 @@
-"""Settings of each topic that a topology owns. docs/topics.md lists them, and a test compares the
+"""Settings of each topic that a topology owns. docs/reference/topics.md lists them, and a test compares the
 two.
 
 Settings that a guarantee depends on are set explicitly, regardless of the brokers' defaults.

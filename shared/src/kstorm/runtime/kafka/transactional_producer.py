@@ -94,7 +94,7 @@ def _raise_if_final(
     if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         raise TransactionalIdError(
             f"{where} did not accept the transactional id {transactional_id!r}: {error.str()}; "
-            "allow this user WRITE on the transactional ids of its topology (docs/security.md)"
+            "allow this user WRITE on the transactional ids of its topology (docs/guides/security.md)"
         )
     if code in FENCED:
         raise FencedError(

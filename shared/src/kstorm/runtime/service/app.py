@@ -5,7 +5,7 @@ Faust runs the process: the agent, the web server, signals, an orderly shutdown.
 to Kafka. A `TaskConsumer` passes the polled records to the engine. The engine decides what to run
 next, and the agent runs it. Compared with Faust's own consumer, this takes a seventh of the CPU
 time per frame. It also causes no duplicates in an orderly rebalance, and leaves commits to kstorm.
-docs/adr/0001 has the measurements.
+docs/development/adr/0001 has the measurements.
 """
 
 import asyncio

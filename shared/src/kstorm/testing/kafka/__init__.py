@@ -7,7 +7,7 @@ ZooKeeper.
         cluster.run_until_idle()
     assert [record.value() for record in kafka.records("words")] == [b"1", b"1"]
 
-See docs/testing.md for more.
+See docs/guides/testing.md for more.
 """
 
 from kstorm.testing.external_topics import PermanentRefusal
