@@ -4,7 +4,6 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -21,11 +20,8 @@ PAGES = [
 
 
 def blocks(page: Path) -> Iterator[str]:
-    """Yield the indented blocks of a page, without their indentation."""
-    lines = page.read_text().splitlines()
-    for indented, block in groupby(lines, lambda line: line.startswith("    ")):
-        if indented:
-            yield "\n".join(line.removeprefix("    ") for line in block)
+    """Yield the code blocks of a page."""
+    yield from re.findall(r"(?ms)^```\w+\n(.*?)\n```$", page.read_text())
 
 
 def helm_commands(page: Path) -> Iterator[list[str]]:

@@ -30,8 +30,7 @@ def name_of(page: Path) -> str:
 def prose(page: Path) -> str:
     """Return a page without code blocks and comments."""
     text = re.sub(r"(?ms)^```.*?^```$", "", page.read_text())
-    text = re.sub(r"(?s)<!--.*?-->", "", text)
-    return re.sub(r"(?m)^    .*$", "", text)
+    return re.sub(r"(?s)<!--.*?-->", "", text)
 
 
 def anchors(page: Path) -> set[str]:
@@ -58,6 +57,20 @@ def test_links_have_targets(page: Path) -> None:
             assert anchor in anchors(found), (
                 f"{name_of(page)} links to {target}; the headings are {sorted(anchors(found))}"
             )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_code_blocks_are_fenced_with_a_language(page: Path) -> None:
+    """An indented block has no language, so no reader highlights it."""
+    assert re.findall(r"\n\n    \S.*", outside_lists(prose(page))) == []
+    fences = re.findall(r"(?m)^ *```(.*)$", page.read_text())
+    assert [fence for fence in fences[::2] if not re.fullmatch(r"\w+( .*)?", fence)] == []
+    assert set(fences[1::2]) <= {""}
+
+
+def outside_lists(text: str) -> str:
+    """Return a page without its lists, whose paragraphs are indented too."""
+    return re.sub(r"(?m)^(?:[*-]|\d+\.) .*\n(?:(?: +.*)?\n)*", "\n", text)
 
 
 def test_index_lists_every_page() -> None:

@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
 
 import jsonschema
 import pytest
@@ -18,10 +17,7 @@ from kstorm.testing.kafka import FakeKafka
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "guides" / "flux.md").read_text()
-BLOCKS = [
-    dedent(block).strip("\n") + "\n"
-    for block in re.findall(r"(?m)^((?:    .*\n|\n(?=    ))+)", PAGE)
-]
+BLOCKS = re.findall(r"(?ms)^```\w+\n(.*?)^```$", PAGE)
 HELLO = next(block for block in BLOCKS if block.startswith("name: hello"))
 README = (ROOT / "README.md").read_text()
 CODE = README[README.index("from kstorm import ") : README.index("text = SchemeAsMultiScheme(")]
@@ -83,4 +79,4 @@ def test_mistakes_are_told_as_the_page_says(hello: Path, right: str, wrong: str)
     hello.write_text(HELLO.replace(right, wrong))
     with pytest.raises(KstormError) as caught:
         load_file(Path("topology.yaml"))
-    assert f"    kstorm: {caught.value}\n" in PAGE
+    assert f"\nkstorm: {caught.value}\n" in PAGE
