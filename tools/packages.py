@@ -1,7 +1,8 @@
 """`python -m tools.packages VERB`: the packages that users install, kstorm and its services.
 
 `build FOLDER` builds their wheels and sdists. `version NUMBER` sets the version of all of them, and of the chart. The version
-in shared/pyproject.toml is the source of the others.
+in shared/pyproject.toml is the source of the others. `home URL` sets the links of all of them, and of the chart. They have no
+links until there is a public repository.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from kstorm.dev.command_exit import run_command
 from kstorm.errors import ConfigError, LocalError
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+_LINKS: Final = re.compile(r"\[project\.urls\]\n(?:\w+ = .*\n)+\n")
 _NUMBER: Final = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
 
 
@@ -49,6 +51,31 @@ def set_version(new: str, root: Path = ROOT) -> None:
     chart.write_text(re.sub(r"(?m)^(version|appVersion): .*$", rf"\1: {new}", chart.read_text()))
 
 
+def set_home(url: str, root: Path = ROOT) -> None:
+    """Write the links to a repository on GitHub to all packages and to the chart."""
+    home = url.removesuffix("/")
+    if not re.fullmatch(r"https://[\w.-]+/[\w.-]+/[\w.-]+", home):
+        raise ConfigError(
+            f"{url} is not a repository on GitHub: give one such as https://github.com/NAME/kstorm"
+        )
+    links = (
+        "[project.urls]\n"
+        f'Homepage = "{home}"\n'
+        f'Documentation = "{home}/tree/main/docs"\n'
+        f'Changelog = "{home}/blob/main/CHANGELOG.md"\n'
+        f'Issues = "{home}/issues"\n\n'
+    )
+    for folder in folders(root):
+        file = folder / "pyproject.toml"
+        text = _LINKS.sub("", file.read_text())
+        # Before the next table, because the keys of [project] end there.
+        head, mark, rest = text.partition("\n\n[")
+        file.write_text(f"{head}\n\n{links}{mark.lstrip()}{rest}")
+    chart = root / "helm" / "kstorm" / "Chart.yaml"
+    text = re.sub(r"(?m)^(home: .*\n|sources: .*\n)", "", chart.read_text())
+    chart.write_text(f"{text.rstrip()}\nhome: {home}\nsources: [{home}]\n")
+
+
 def build(target: Path, root: Path = ROOT) -> None:
     """Build a wheel and an sdist of every package, the wheels from the sdists, as installers do."""
     uv = os.environ.get("UV") or "uv"
@@ -74,9 +101,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("build").add_argument("folder", type=Path)
     verbs.add_parser("version").add_argument("number")
+    verbs.add_parser("home").add_argument("url")
     options = parser.parse_args(arguments)
     if options.verb == "build":
         build(options.folder.absolute())
+    elif options.verb == "home":
+        set_home(options.url)
     else:
         set_version(options.number)
     return 0

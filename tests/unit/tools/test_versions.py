@@ -11,7 +11,7 @@ import yaml
 from kstorm.__main__ import GROUPS, HIDDEN
 from kstorm.cli.__main__ import app
 from kstorm.errors import ConfigError
-from tools.packages import ROOT, folders, set_version, version
+from tools.packages import ROOT, folders, set_home, set_version, version
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -43,23 +43,49 @@ def test_packages_and_chart_have_the_version_of_the_library() -> None:
     check(ROOT, version())
 
 
-def test_a_version_is_set_everywhere(tmp_path: Path) -> None:
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Return a copy of the files that have versions and links."""
     for file in [*ROOT.glob("*/*/pyproject.toml"), *ROOT.glob("**/Chart.yaml")]:
-        (copy := tmp_path / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, copy)
+        (copied := tmp_path / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copied)
     for name in ("pyproject.toml", "shared/pyproject.toml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    set_version("12.3.4rc1", tmp_path)
-    check(tmp_path, "12.3.4rc1")
+    return tmp_path
+
+
+def test_a_version_is_set_everywhere(copy: Path) -> None:
+    set_version("12.3.4rc1", copy)
+    check(copy, "12.3.4rc1")
     with pytest.raises(ConfigError, match=r"^soon is not a version: give one such as 0\.2\.0"):
-        set_version("soon", tmp_path)
+        set_version("soon", copy)
 
 
-def test_services_have_the_links_and_licence_of_the_library() -> None:
+def test_links_are_set_everywhere_and_again(copy: Path) -> None:
+    """Without a public repository no package has links, because they would lead nowhere."""
+    for folder in folders():
+        assert "urls" not in project(folder)
+    for home in ("https://github.com/first/kstorm", "https://github.com/second/kstorm/"):
+        set_home(home, copy)
+    for folder in folders(copy):
+        assert project(folder)["urls"] == {
+            "Homepage": "https://github.com/second/kstorm",
+            "Documentation": "https://github.com/second/kstorm/tree/main/docs",
+            "Changelog": "https://github.com/second/kstorm/blob/main/CHANGELOG.md",
+            "Issues": "https://github.com/second/kstorm/issues",
+        }
+        assert project(folder)["version"] == version()
+    chart = yaml.safe_load((copy / "helm/kstorm/Chart.yaml").read_text())
+    assert chart["home"] == "https://github.com/second/kstorm"
+    assert chart["sources"] == ["https://github.com/second/kstorm"]
+    with pytest.raises(ConfigError, match=r"^kstorm\.org is not a repository on GitHub"):
+        set_home("kstorm.org", copy)
+
+
+def test_services_have_the_licence_of_the_library() -> None:
     library, *services = folders()
     for folder in services:
-        assert project(folder)["urls"] == project(library)["urls"]
         assert project(folder)["license"] == project(library)["license"]
     for folder in folders():
         assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
