@@ -1,0 +1,68 @@
+"""`python -m tools.docs [VERB]`: the site of the documentation, which `./run docs` starts.
+
+`build` makes the site and fails for a dead link, a dead anchor or an outdated page. `serve` shows it
+while you write. `write` generates the reference pages from the code. `deploy VERSION` commits the
+site of a version to the branch gh-pages, without a push.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from kstorm.dev.command_exit import run_command
+from kstorm.errors import LocalError
+from tools.docs.reference import ROOT, outdated, write
+
+CONFIG: Final = ROOT / "mkdocs.yml"
+SITE: Final = ROOT / ".kstorm" / "site"
+
+
+def main() -> int:
+    """Run one verb and return the exit code."""
+    parser = argparse.ArgumentParser(prog="./run docs")
+    verbs = parser.add_subparsers(dest="verb")
+    build = verbs.add_parser("build", help="make the site (default)")
+    build.add_argument("folder", type=Path, nargs="?", default=SITE)
+    serve = verbs.add_parser("serve", help="show the site, and build it again after each change")
+    serve.add_argument("--address", default="127.0.0.1:8000", metavar="HOST:PORT")
+    verbs.add_parser("write", help="generate the reference pages from the code")
+    deploy = verbs.add_parser("deploy", help="commit the site to the branch gh-pages")
+    deploy.add_argument("version", help="such as 0.1; the alias latest then leads to it")
+    options = parser.parse_args()
+    if options.verb == "write":
+        for file in write():
+            print(file.relative_to(ROOT))
+        return 0
+    check()
+    match options.verb:
+        case "serve":
+            return _run("mkdocs", "serve", "--config-file", CONFIG, "--dev-addr", options.address)
+        case "deploy":
+            version = ("--update-aliases", options.version, "latest")
+            return _run("mike", "deploy", "--config-file", CONFIG, *version)
+    folder = options.folder if options.verb else SITE
+    code = _run("mkdocs", "build", "--config-file", CONFIG, "--strict", "--site-dir", folder)
+    if not code:
+        print(f"the site is {folder}/index.html")
+    return code
+
+
+def check() -> None:
+    """Raise `LocalError` if a generated page is not that of the code."""
+    wrong = outdated()
+    if wrong:
+        names = ", ".join(str(file.relative_to(ROOT)) for file in wrong)
+        raise LocalError(f"{names} differ from the code: run `./run docs write`")
+
+
+def _run(module: str, *words: str | Path) -> int:
+    command = [sys.executable, "-m", "mike.driver" if module == "mike" else module, *words]
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(command, cwd=ROOT, env=quiet, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(run_command("./run docs", main))

@@ -1,0 +1,24 @@
+"""MkDocs calls these functions while it builds the site."""
+
+from pathlib import Path
+from typing import Final
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from tools.docs.links import OUTSIDE, relinked
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are not in docs/."""
+    for source, page in OUTSIDE.items():
+        files.append(File.generated(config, page, content=(ROOT / source).read_text("utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Point the links of a page to the pages of the site."""
+    return relinked(markdown, page.file.src_uri)
