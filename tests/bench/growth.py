@@ -16,8 +16,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from kstorm.core.completion_box import CompletionBox
 from kstorm.core.ledger import Ledger
-from kstorm.core.outbox import CompletionBox
 from kstorm.core.wire import VERSION, AckFrame, pack_ids
 from tests.bench.inprocess import InProcess
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from kstorm.core.bolt_task import BoltTask
+from kstorm.core.completion_box import CompletionBox
 from kstorm.core.ids import random_columns, random_ids
 from kstorm.core.ledger import BUCKETS, Ledger
-from kstorm.core.outbox import CompletionBox, Outbox
+from kstorm.core.outbox import Outbox
 from kstorm.core.routing import routes
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.wire import (

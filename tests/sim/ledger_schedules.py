@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from random import Random
 
+from kstorm.core.completion_box import CompletionBox
 from kstorm.core.ledger import Ledger
-from kstorm.core.outbox import CompletionBox
 from tests.sim.ledger_world import LedgerWorld, ModelTree, TupleCopy
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
+from kstorm.core.completion_box import CompletionBox
 from kstorm.core.ledger import Ledger
-from kstorm.core.outbox import CompletionBox
 from kstorm.core.wire import VERSION, AckFrame, pack_ids
 from kstorm.topology import OutputFieldsDeclarer, Spout, TopologyBuilder
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from kstorm.core.completion_box import CompletionBox
 from kstorm.core.ledger import Ledger
-from kstorm.core.outbox import CompletionBox
 from kstorm.core.wire import VERSION, AckFrame, pack_ids
 from kstorm.topology import OutputFieldsDeclarer, Spout, Topology, TopologyBuilder
 

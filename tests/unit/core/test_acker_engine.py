@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kstorm.core.completion_box import CompletionBox
 from kstorm.core.dead_letters import decode_letter
 from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import (
@@ -14,7 +15,6 @@ from kstorm.core.engine.effects import (
     Transact,
 )
 from kstorm.core.ledger import Ledger
-from kstorm.core.outbox import CompletionBox
 from kstorm.core.wire import (
     VERSION,
     AckFrame,

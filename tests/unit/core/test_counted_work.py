@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from kstorm.core.completion_box import CompletionBox
 from kstorm.core.ledger import BUCKETS, Ledger
-from kstorm.core.outbox import CompletionBox
 from kstorm.core.wire import VERSION, AckFrame, pack_ids
 from tests.bench.inprocess import InProcess
 

@@ -9,11 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstorm.core import completion_box
 from kstorm.core import outbox as module
+from kstorm.core.completion_box import CompletionBox
 from kstorm.core.lanes import Lane
-from kstorm.core.outbox import CompletionBox, Outbox
+from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import OutgoingRecord
-from kstorm.core.wire import AckFrame, CompletionFrame, TupleFrame, decode, unpack_ids, unpack_pairs
+from kstorm.core.wire import (
+    AckFrame,
+    CompletionFrame,
+    TupleFrame,
+    decode,
+    task_of,
+    unpack_ids,
+    unpack_pairs,
+)
 from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, Spout, Topology, TopologyBuilder
 
 
@@ -82,8 +92,53 @@ def test_untracked_tuples_carry_no_ids() -> None:
     assert (frame.roots, frame.edges) == (b"", b"")
 
 
+def test_tuples_of_several_tasks_leave_in_one_frame() -> None:
+    """With their ids, further anchors and emitting tasks. Each part of a split frame has its own."""
+    outbox = Outbox(topology(topology_frame_max_tuples=4))
+    lanes = [lane_of(outbox, task=task) for task in (1, 2, 3)]
+    expected = []
+    for number in range(10):
+        task = 1 + number % 3
+        more = {500: 600 + number} if number == 4 else None
+        put(lanes[task - 1], [number], 10 + number, 100 + number, more)
+        expected.append((task, number, 10 + number, 100 + number, more))
+    found = []
+    for frame in tuples(outbox.drain_tuples()):
+        assert frame.count <= 4
+        for row in range(frame.count):
+            root, edge = unpack_ids(frame.roots)[row], unpack_ids(frame.edges)[row]
+            value = frame.columns[0][row]
+            found.append((task_of(frame, row), value, root, edge, frame.more.get(row)))
+    assert found == sorted(expected, key=lambda one: one[0])
+    assert not outbox.has_tuples
+
+
+def test_first_format_has_a_frame_for_each_pair_of_tasks() -> None:
+    outbox = Outbox(topology(topology_frame_format=1))
+    for task in (1, 2):
+        put(lane_of(outbox, task=task), [task])
+    assert [(frame.task, frame.runs) for frame in tuples(outbox.drain_tuples())] == [
+        (1, []),
+        (2, []),
+    ]
+
+
+def test_oversized_tuple_names_its_task() -> None:
+    """It is found among the tuples of other tasks."""
+    outbox = Outbox(topology(topology_frame_max_bytes=20_000))
+    put(lane_of(outbox, task=1), ["small"])
+    put(lane_of(outbox, task=2), ["x" * 30_000], 7, 70)
+    put(lane_of(outbox, task=2), ["small, too"])
+    frames = tuples(outbox.drain_tuples())
+    assert [(frame.task, frame.columns) for frame in frames] == [
+        (1, [["small"]]),
+        (2, [["small, too"]]),
+    ]
+    assert [(one.task, one.pairs) for one in outbox.too_large] == [(2, {7: 70})]
+
+
 def test_lanes_do_not_mix() -> None:
-    """Each emitting task's stream to each receiving task is a frame of its own."""
+    """Each receiving task has a frame of its own."""
     outbox = Outbox(topology())
     for partition in (0, 1):
         put(lane_of(outbox, task=1 + partition, partition=partition), [partition])
@@ -330,7 +385,7 @@ def test_completions_for_nobody_are_counted_and_dropped(task: int) -> None:
 
 def test_frames_of_completions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """As frames of acks are."""
-    monkeypatch.setattr(module, "_MAX_ROWS", 2)
+    monkeypatch.setattr(completion_box, "_MAX_ROWS", 2)
     box = CompletionBox(topology())
     box.acked = {1: [1, 2, 3, 4, 5]}
     box.failed = {1: [6]}

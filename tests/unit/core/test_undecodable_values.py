@@ -95,6 +95,15 @@ def test_other_tuples_of_the_frame_are_decoded(bad: Any, at: int) -> None:
     assert frame.reason
 
 
+def test_other_tuples_keep_their_tasks() -> None:
+    """In a frame with tuples of several tasks. A task without readable tuples has no run."""
+    frame = frame_of("a", BAD[0], "b", BAD[0], "c", "d")
+    frame.runs = [(3, 3), (5, 1), (4, 2)]
+    found = decode(TupleFrame, encode(frame))
+    assert found.columns == [["a", "b", "c", "d"]]
+    assert found.runs == [(3, 2), (4, 2)]
+
+
 @pytest.mark.parametrize("kind", [Plain, Basic])
 @pytest.mark.parametrize("bad", BAD)
 def test_a_bolt_executes_the_others_and_fails_it(kind: Any, bad: Any) -> None:

@@ -19,10 +19,12 @@ from kstorm.topology import (
     OutputFieldsDeclarer,
     TopologyBuilder,
     Tuple,
+    TupleBatch,
 )
+from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 from kstorm.topology.event_time import NEVER, UNKNOWN, EventTime, Mark, TimePlan, lowest
 from kstorm.windows import Duration, TupleWindow, WindowedBolt
-from tests.unit.core.engines import Driven, bolt_engine
+from tests.unit.core.engines import Driven, bolt_engine, exact_bolt_engine
 
 
 class Pass(BasicBolt):
@@ -59,9 +61,9 @@ def windows(field: str = "at") -> WindowedBolt:
     return Windows().with_tumbling_window(Duration(10)).with_timestamp_field(field)
 
 
-def chain(spout: FeederSpout, bolt: Any = None) -> TopologyBuilder:
+def chain(spout: FeederSpout, bolt: Any = None, **settings: Any) -> TopologyBuilder:
     """A spout of two tasks, a bolt, and windows of two tasks."""
-    builder = TopologyBuilder("t", Config(topology_acker_tasks=1))
+    builder = TopologyBuilder("t", Config(topology_acker_tasks=1, **settings))
     builder.set_spout("clicks", spout, 2)
     builder.set_bolt("pass", bolt or Pass(), 2).shuffle_grouping("clicks")
     builder.set_bolt("windows", windows(), 2).shuffle_grouping("pass")
@@ -318,6 +320,40 @@ def test_a_frame_may_have_tuples_of_several_tasks() -> None:
     assert bolt.seen == [(7, 2), (8, 1), (9, 1)]
 
 
+class Seen(BasicBolt):
+    """Takes batches, and keeps the source of each tuple and of the batch."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+        self.of_batches: list[int] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Seen":
+        return self
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("at")
+
+    def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
+        self.of_batches.append(batch.source.task)
+        self.seen += zip(batch["at"], batch.source_tasks, strict=True)
+
+
+@pytest.mark.parametrize("guarantee", [AT_LEAST_ONCE, EXACTLY_ONCE])
+@pytest.mark.parametrize("runs", [[(2, 1), (1, 2)], []])
+def test_a_batch_names_the_task_of_each_tuple(guarantee: str, runs: list[tuple[int, int]]) -> None:
+    """The batch itself names a task only if there is only one."""
+    bolt = Seen()
+    topology = chain(Clicks("at"), bolt, topology_processing_guarantee=guarantee).build()
+    make = exact_bolt_engine if guarantee == EXACTLY_ONCE else bolt_engine
+    driven = Driven(make(topology, "pass"))
+    driven.assign(t0=0)
+    ids = pack_ids([0, 0, 0])
+    data = TupleFrame(VERSION, "clicks", 1, "default", 3, ids, ids, {}, [[7, 8, 9]], runs=runs)
+    driven.poll(0, InputRecord(0, encode(data)))
+    assert bolt.seen == ([(7, 2), (8, 1), (9, 1)] if runs else [(7, 1), (8, 1), (9, 1)])
+    assert bolt.of_batches == [-1 if runs else 1]
+
+
 @pytest.mark.parametrize(
     ("form", "runs"), [(FIRST, [(1, 2)]), (VERSION, [(1, 1)]), (VERSION, [(1, 3), (2, -1)])]
 )
@@ -334,8 +370,8 @@ def test_a_watermark_that_is_no_time_is_refused() -> None:
 
 
 def test_an_older_process_reads_a_frame_with_watermarks_as_an_empty_one() -> None:
-    """It skips fields at the end, so the default format may have them."""
-    topology = chain(Clicks("at")).build()
+    """It skips fields at the end, so its format may have them."""
+    topology = chain(Clicks("at"), topology_frame_format=FIRST).build()
     sender = MarkSender(topology, TimePlan(topology), "clicks")
     (record, _) = sender.frames({1: Mark(5)}, 0.0, "")
     found = msgspec.msgpack.decode(record.value)

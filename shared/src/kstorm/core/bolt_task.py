@@ -6,7 +6,9 @@ happens around an execution with exactly-once processing.
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+from msgspec import structs
 
 from kstorm.core.collectors import BasicCollector, BoltCollector
 from kstorm.core.columns import as_ids
@@ -30,8 +32,18 @@ from kstorm.topology import (
     Tuple,
     TupleBatch,
 )
+from kstorm.topology.batch import each_source
 
 _TICK = Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields("rate_secs"))
+
+
+class Sources(NamedTuple):
+    """The sources of the tuples of a frame."""
+
+    source: Source
+    """Its `task` is -1 if they are from several tasks."""
+    runs: Sequence[tuple[Source, int]] = ()
+    """The sources, each with its number of tuples, in order. Empty if there is only one."""
 
 
 class BoltTask(BoltTime):
@@ -73,7 +85,7 @@ class BoltTask(BoltTime):
         self.pause_every = 64
         """Number of tuples after which the driver is offered a pause."""
         self._on_error, self.outbox = on_error, outbox
-        self._sources: dict[tuple[str, int, str], Source] = {}
+        self._known_sources: dict[tuple[str, int, str], Source] = {}
         self._inputs = {(i.component, i.stream) for i in topology.component(component).inputs}
         self._basic = BasicCollector(self.collector, component)
         self._execute = self._executor(bolt)
@@ -109,17 +121,17 @@ class BoltTask(BoltTime):
         """
         if frame.marks and not frame.count:
             return self._execute_tuples(())
-        source = self._source(frame)
+        sources = self._sources(frame)
         self.collector.owner = get_ident()
         if type(frame) is SalvagedFrame:
             self._lose(frame, offset)
             if not frame.count:
                 return self._execute_tuples(())
-        if frame.more or frame.runs or not frame.columns:
-            tuples = self._tuples(source, frame, offset)
+        if frame.more or not frame.columns:
+            tuples = self._tuples(sources, frame, offset)
             return self._execute_tuples(tuples, self._acks_itself)
         ids = (as_ids(frame.roots), as_ids(frame.edges)) if frame.roots else (None, None)
-        batch = self._batch(source, frame.columns, ids, offset)
+        batch = self._batch(sources, frame.columns, ids, offset)
         return (
             self._execute_columns(batch)
             if self._execute_batch is not None
@@ -136,13 +148,13 @@ class BoltTask(BoltTime):
             self.collector.owner = get_ident()
             yield from self._execute_tuples([Tuple((0.0,), _TICK)], acks=True)
 
-    def _tuples(self, source: Source, frame: TupleFrame, _offset: int) -> Iterable[Tuple]:
-        return tuples_of(source, frame)
+    def _tuples(self, sources: Sources, frame: TupleFrame, _offset: int) -> Iterable[Tuple]:
+        return tuples_of(sources, frame)
 
     def _batch(
-        self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], _offset: int
+        self, sources: Sources, columns: list[list[Any]], ids: tuple[Any, Any], _offset: int
     ) -> TupleBatch:
-        return TupleBatch(source, columns, *ids)
+        return TupleBatch(sources.source, columns, *ids, sources.runs)
 
     def _lose(self, frame: SalvagedFrame, _offset: int) -> None:
         """Fail the tuples that do not decode. The other tuples of their frame are executed."""
@@ -336,55 +348,49 @@ class BoltTask(BoltTime):
 
         return basic
 
-    def _source(self, frame: TupleFrame) -> Source:
-        key = (frame.component, frame.task, frame.stream)
-        source = self._sources.get(key)
+    def _sources(self, frame: TupleFrame) -> Sources:
+        """Return the sources of a frame's tuples.
+
+        Raises `FrameError` if the frame is not for this bolt.
+        """
+        if not frame.runs:
+            return Sources(self._source(frame, frame.task))
+        runs = [(self._source(frame, task), count) for task, count in frame.runs]
+        return Sources(structs.replace(runs[0][0], task=-1), runs)
+
+    def _source(self, frame: TupleFrame, task: int) -> Source:
+        component, stream = frame.component, frame.stream
+        source = self._known_sources.get((component, task, stream))
         if source is None:
-            if (frame.component, frame.stream) not in self._inputs:
+            if (component, stream) not in self._inputs:
                 raise FrameError(
-                    f"a frame has the stream {frame.stream!r} of {frame.component!r}, to which "
+                    f"a frame has the stream {stream!r} of {component!r}, to which "
                     f"{self.component!r} does not subscribe"
                 )
-            if frame.task not in self.topology.task_ids(frame.component):
-                raise FrameError(
-                    f"a frame has task {frame.task}, which is not a task of {frame.component!r}"
-                )
-            fields = self.topology.component(frame.component).streams[frame.stream].fields
-            source = self._sources[key] = Source(frame.component, frame.stream, frame.task, fields)
-        if frame.runs:
-            ids = self.topology.task_ids(frame.component)
-            if strange := [task for task, _ in frame.runs if task not in ids]:
-                raise FrameError(
-                    f"a frame has tuples of the tasks {strange}, which are not of "
-                    f"{frame.component!r}"
-                )
+            if task not in self.topology.task_ids(component):
+                raise FrameError(f"a frame has task {task}, which is not a task of {component!r}")
+            fields = self.topology.component(component).streams[stream].fields
+            source = Source(component, stream, task, fields)
+            self._known_sources[component, task, stream] = source
         if len(frame.columns) != len(source.fields):
             raise FrameError(
-                f"a frame has {len(frame.columns)} columns, but the stream {frame.stream!r} of "
-                f"{frame.component!r} has {len(source.fields)} fields: was the topology changed "
+                f"a frame has {len(frame.columns)} columns, but the stream {stream!r} of "
+                f"{component!r} has {len(source.fields)} fields: was the topology changed "
                 "while tuples were in flight?"
             )
         return source
 
 
-def tuples_of(source: Source, frame: TupleFrame) -> Iterator[Tuple]:
-    """Yield a frame's tuples if it cannot be a batch: some are multi-anchored, they are from several
-    tasks, or there are no fields."""
+def tuples_of(sources: Sources, frame: TupleFrame) -> Iterator[Tuple]:
+    """Yield a frame's tuples if it cannot be a batch: some are multi-anchored, or there are no
+    fields."""
     roots: Any = unpack_ids(frame.roots) if frame.roots else repeat(0)
     edges: Any = unpack_ids(frame.edges) if frame.edges else repeat(0)
     rows: Any = zip(*frame.columns, strict=True) if frame.columns else repeat((), frame.count)
-    sources = sources_of(source, frame.runs) if frame.runs else repeat(source)
     more = frame.more
     return (
-        Tuple(values, its, root, edge, more.get(position))
-        for position, (values, root, edge, its) in enumerate(
-            zip(rows, roots, edges, sources, strict=False)
+        Tuple(values, source, root, edge, more.get(position))
+        for position, (values, root, edge, source) in enumerate(
+            zip(rows, roots, edges, each_source(*sources), strict=False)
         )
     )
-
-
-def sources_of(source: Source, runs: Iterable[tuple[int, int]]) -> Iterator[Source]:
-    """Yield the source of each tuple of a frame with tuples from several tasks."""
-    for task, count in runs:
-        its = Source(source.component, source.stream, task, source.fields)
-        yield from repeat(its, count)

@@ -1,5 +1,6 @@
 """Lanes: buffers of tuples from one task's stream to one receiving task."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -7,10 +8,14 @@ from msgspec import Struct
 from kstorm.core.columns import Ids
 from kstorm.core.wire import pack_ids
 
+Runs = list[tuple[int, int]]
+"""Emitting tasks, each with the number of its tuples, in order."""
+
 Parents = dict[int, list[int]]
 """Position → edges of the tuples that it is anchored to."""
 
 NO_PARENTS: Final[Parents] = {}
+NO_RUNS: Final[Runs] = []
 
 
 class LaneRows(Struct, frozen=True):
@@ -24,6 +29,8 @@ class LaneRows(Struct, frozen=True):
     more: dict[int, dict[int, int]]
     parents: Parents = {}
     """Anchors of tuples whose trees are traced."""
+    runs: Runs = []
+    """Empty while all tuples are of one task."""
 
     def part(self, start: int, end: int) -> "LaneRows":
         """Return the rows from `start` to before `end`."""
@@ -44,7 +51,18 @@ class LaneRows(Struct, frozen=True):
                 for position, edges in self.parents.items()
                 if start <= position < end
             },
+            list(_cut(self.runs, start, end)),
         )
+
+
+def _cut(runs: Runs, start: int, end: int) -> Iterable[tuple[int, int]]:
+    """Yield the runs of the rows from `start` to before `end`."""
+    begin = 0
+    for task, count in runs:
+        left = min(end, begin + count) - max(start, begin)
+        if left > 0:
+            yield task, left
+        begin += count
 
 
 class GatheredRows:
@@ -72,11 +90,21 @@ class GatheredRows:
         self._roots.append(roots)
         self._edges.append(edges)
 
-    def batch(self) -> LaneRows:
+    def extend(self, others: "GatheredRows") -> None:
+        """Add the rows of other frames."""
+        if others._parents:
+            before = len(self.rows)
+            self._parents.update((before + at, edges) for at, edges in others._parents.items())
+        self._tracked = self._tracked or others._tracked
+        self.rows += others.rows
+        self._roots += others._roots
+        self._edges += others._edges
+
+    def batch(self, runs: Runs = NO_RUNS) -> LaneRows:
         columns = [list(column) for column in zip(*self.rows, strict=True)]
         roots, edges = (self._roots, self._edges) if self._tracked else ((), ())
         return LaneRows(
-            len(self.rows), columns, b"".join(roots), b"".join(edges), {}, self._parents
+            len(self.rows), columns, b"".join(roots), b"".join(edges), {}, self._parents, runs
         )
 
 
@@ -194,7 +222,22 @@ class Lane:
         )
 
 
-def _joined(batches: list[LaneRows]) -> LaneRows:
+def take_together(lanes: Sequence[Lane]) -> LaneRows:
+    """Return all tuples that several tasks have for one task, and empty their lanes."""
+    if not any(lane.rows or lane.batches for lane in lanes):
+        # The usual case: only the emits of basic bolts.
+        together, runs = GatheredRows(), []
+        for lane in lanes:
+            runs.append((lane.task, len(lane.gathered.rows)))
+            together.extend(lane.gathered)
+            lane.gathered = GatheredRows()
+        return together.batch(runs)
+    taken = [lane.take() for lane in lanes]
+    runs = [(lane.task, rows.count) for lane, rows in zip(lanes, taken, strict=True)]
+    return _joined(taken, runs)
+
+
+def _joined(batches: Sequence[LaneRows], runs: Runs = NO_RUNS) -> LaneRows:
     columns: list[list[Any]] = [[] for _ in batches[0].columns]
     more: dict[int, dict[int, int]] = {}
     parents: Parents = {}
@@ -207,7 +250,7 @@ def _joined(batches: list[LaneRows]) -> LaneRows:
         parents.update((count + position, anchors) for position, anchors in batch.parents.items())
         count += batch.count
     if not any(batch.roots for batch in batches):
-        return LaneRows(count, columns, b"", b"", more, parents)
+        return LaneRows(count, columns, b"", b"", more, parents, runs)
     roots = b"".join(batch.roots or bytes(8 * batch.count) for batch in batches)
     edges = b"".join(batch.edges or bytes(8 * batch.count) for batch in batches)
-    return LaneRows(count, columns, roots, edges, more, parents)
+    return LaneRows(count, columns, roots, edges, more, parents, runs)

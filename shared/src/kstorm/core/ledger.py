@@ -27,8 +27,8 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from struct import pack, unpack_from
 
+from kstorm.core.completion_box import CompletionBox
 from kstorm.core.failure_notes import Note
-from kstorm.core.outbox import CompletionBox
 from kstorm.core.wire import AckFrame, unpack_ids, unpack_pairs
 from kstorm.errors import FrameError
 

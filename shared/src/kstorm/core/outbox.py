@@ -1,6 +1,6 @@
 """Collects the sends of one process's tasks and packs them into frames.
 
-Tuples are collected per stream and receiving task. Acks are XOR-folded per root over all tasks of
+Tuples are collected in `TupleSends`. Acks are XOR-folded per root over all tasks of
 the process. So a batch of input frames results in equally few, full records. `drain_tuples` and
 `drain_acks` are separate because the results of a stateful bolt leave at once, while its acks wait
 until its state is durable.
@@ -11,56 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from kstorm.core.columns import Ids, fold, fold_runs, from_pairs
-from kstorm.core.dead_letters import DeadLetter, LetterToStore
+from kstorm.core.dead_letters import LetterToStore
 from kstorm.core.failure_notes import MOST_NOTES, Note, note_of
-from kstorm.core.lanes import Lane, LaneRows
+from kstorm.core.lanes import Lane
 from kstorm.core.new_trees import NewTrees, joined
 from kstorm.core.origins import OriginNumbers, Run, unknown_origins
 from kstorm.core.outgoing import OutgoingRecord, Part
 from kstorm.core.trace_sampling import trace_sampler
-from kstorm.core.wire import (
-    WRITERS,
-    AckFrame,
-    CompletionFrame,
-    TupleFrame,
-    encode_tuples,
-    encode_values,
-    pack_ids,
-    unpack_ids,
-)
-from kstorm.errors import TupleTooLargeError
+from kstorm.core.tuple_sends import OversizedTuple, TupleSends
+from kstorm.core.wire import WRITERS, AckFrame, pack_ids
 from kstorm.topology import Topology
-
-
-class OversizedTuple(Struct, frozen=True):
-    """A tuple that does not fit into a record. Its trees must fail or continue without it."""
-
-    component: str
-    task: int
-    stream: str
-    size: int
-    limit: int
-    reason: str
-    pairs: dict[int, int]
-    """Root → the tuple's edge, for each of its trees."""
-
-    def error(self, followed: str = "its trees were failed") -> TupleTooLargeError:
-        """Return the error for the user."""
-        return TupleTooLargeError(f"{self._what}: {followed}")
-
-    def letter(self, topology: str) -> DeadLetter:
-        """Return a dead letter for the tuple, if none of its trees is failed."""
-        return DeadLetter(
-            topology=topology, component=self.component, task=self.task, reason=self._what
-        )
-
-    @property
-    def _what(self) -> str:
-        size = f" ({self.size:,} bytes encoded, the limit is {self.limit:,})" if self.size else ""
-        return f"a tuple of {self.component!r} on the stream {self.stream!r}{size} {self.reason}"
 
 
 class Outbox:
@@ -73,9 +35,7 @@ class Outbox:
         self._acker_topic = topology.acker_topic
         self._format = topology.config.topology_frame_format
         self._write = WRITERS[self._format]
-        self._max_tuples = topology.config.topology_frame_max_tuples
-        self._max_bytes = topology.config.topology_frame_max_bytes
-        self._lanes: list[Lane] = []
+        self._tuples = TupleSends(topology.config, self.refuse)
         self.acks: dict[int, int] = {}
         """Root → XOR since the last drain."""
         self.fails: set[int] = set()
@@ -93,8 +53,6 @@ class Outbox:
         """The sending instance, as written in frames."""
         self.worked = 0
         """Milliseconds of work on the next drain, as written in its frames. 0 if unknown."""
-        self.sent: dict[tuple[str, str], int] = {}
-        """Tuples drained, by stream and topic."""
         self.letters: list[LetterToStore] = []
         self.records: list[Part] = []
         """Records of sinks, if they are sent together with the tasks' frames."""
@@ -113,12 +71,12 @@ class Outbox:
     ) -> Lane:
         """Create a lane, which lives as long as its task."""
         lane = Lane(component, task, stream, topic, partition, target)
-        self._lanes.append(lane)
+        self._tuples.add(lane)
         return lane
 
     def forget(self, task: int) -> None:
         """Drop the lanes and the pending start report of a task that left this process."""
-        self._lanes = [lane for lane in self._lanes if lane.task != task]
+        self._tuples.forget(task)
         self.beginnings.discard(task)
 
     def init(self, spout_task: int, root: int, val: int) -> None:
@@ -167,8 +125,13 @@ class Outbox:
             self._folded_acks.append(fold_runs(*map(np.concatenate, zip(*columns, strict=True))))
 
     @property
+    def sent(self) -> Mapping[tuple[str, str], int]:
+        """Tuples drained, by stream and topic."""
+        return self._tuples.sent
+
+    @property
     def has_tuples(self) -> bool:
-        return any(lane.has_tuples for lane in self._lanes)
+        return self._tuples.any
 
     @property
     def has_acks(self) -> bool:
@@ -182,11 +145,7 @@ class Outbox:
 
     def drain_tuples(self) -> list[OutgoingRecord]:
         """Return the tuple frames collected since the last call."""
-        sends: list[OutgoingRecord] = []
-        for lane in self._lanes:
-            if lane.has_tuples:
-                sends.extend(self._frames(lane))
-        return sends
+        return self._tuples.drain(self.by, self.worked)
 
     def drain_acks(self) -> list[OutgoingRecord]:
         """Return the ack frames collected since the last call.
@@ -275,114 +234,10 @@ class Outbox:
     def _to_acker(self, acker: int, frame: AckFrame) -> OutgoingRecord:
         return OutgoingRecord(self._acker_topic, acker, self._write(frame))
 
-    def _frames(self, lane: Lane) -> Iterator[OutgoingRecord]:
-        rows = lane.take()
-        edge = lane.stream, lane.topic
-        self.sent[edge] = self.sent.get(edge, 0) + rows.count
-        for at in range(0, rows.count, self._max_tuples):
-            yield from self._sized(lane, rows.part(at, at + self._max_tuples))
-
-    def _sized(self, lane: Lane, rows: LaneRows) -> Iterator[OutgoingRecord]:
-        """Yield one frame, or split it in halves until each part fits into a record."""
-        try:
-            value = encode_tuples(
-                TupleFrame(
-                    self._format,
-                    lane.component,
-                    lane.task,
-                    lane.stream,
-                    rows.count,
-                    rows.roots,
-                    rows.edges,
-                    rows.more,
-                    rows.columns,
-                    self.by,
-                    self.worked,
-                    rows.parents,
-                ),
-                self._write,
-            )
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            value, reason = b"", f"cannot be encoded as MessagePack: {error}"
-        else:
-            if len(value) <= self._max_bytes or self._fits_alone(rows, len(value)):
-                yield OutgoingRecord(lane.topic, lane.partition, value)
-                return
-            reason = "is larger than topology_frame_max_bytes"
-        if rows.count > 1:
-            half = rows.count // 2
-            yield from self._sized(lane, rows.part(0, half))
-            yield from self._sized(lane, rows.part(half, rows.count))
-            return
-        pairs = dict(
-            zip(unpack_ids(rows.roots), unpack_ids(rows.edges), strict=True)
-        ) | rows.more.get(0, {})
-        pairs.pop(0, None)
-        self.refuse(
-            OversizedTuple(
-                lane.component, lane.task, lane.stream, len(value), self._max_bytes, reason, pairs
-            )
-        )
-
-    def _fits_alone(self, rows: LaneRows, size: int) -> bool:
-        """Return True for a single tuple that is too large only because of the frame's header."""
-        return (
-            rows.count == 1
-            and size <= self._max_bytes + _MOST_HEADER
-            and sum(len(encode_values(column)) for column in rows.columns) <= self._max_bytes
-        )
-
     def refuse(self, tuple: OversizedTuple) -> None:
         """Fail the trees of a tuple that cannot be sent."""
         self.fail(tuple.pairs, note_of(tuple.task, tuple.error()) if self.wants_notes else None)
         self.too_large.append(tuple)
-
-
-class CompletionBox:
-    """Completions from this process's acker tasks, buffered per spout task until drained."""
-
-    def __init__(self, topology: Topology) -> None:
-        self._format = topology.config.topology_frame_format
-        self._write = WRITERS[self._format]
-        self.places = {
-            task: (topology.completions_topic(spout.id), partition)
-            for spout in topology.spouts
-            for partition, task in enumerate(topology.task_ids(spout.id))
-        }
-        """Spout task → topic and partition of its completions."""
-        self.acked: dict[int, list[int]] = {}
-        """Spout task → roots."""
-        self.failed: dict[int, list[int]] = {}
-        self.reset: dict[int, list[int]] = {}
-        self.notes: dict[int, Note] = {}
-        """Root → failure note, for some of `failed`."""
-        self.undeliverable = 0
-        """Dropped completions for tasks that belong to no spout, because the topology has changed
-        since.
-        """
-
-    def drain(self) -> list[OutgoingRecord]:
-        """Return the completion frames collected since the last call."""
-        sends: list[OutgoingRecord] = []
-        for task in {*self.acked, *self.failed, *self.reset}:
-            news = [box.get(task, []) for box in (self.acked, self.failed, self.reset)]
-            if task not in self.places:
-                self.undeliverable += sum(map(len, news))
-                continue
-            topic, partition = self.places[task]
-            for at in range(0, max(map(len, news)), _MAX_ROWS):
-                acked, failed, reset = (roots[at : at + _MAX_ROWS] for roots in news)
-                notes = (
-                    {root: self.notes[root] for root in failed if root in self.notes}
-                    if self.notes
-                    else {}
-                )
-                frame = CompletionFrame(
-                    self._format, 0, pack_ids(acked), pack_ids(failed), pack_ids(reset), notes
-                )
-                sends.append(OutgoingRecord(topic, partition, self._write(frame)))
-        self.acked, self.failed, self.reset, self.notes = {}, {}, {}, {}
-        return sends
 
 
 def ms_between(began: float, ended: float) -> int:
@@ -412,7 +267,3 @@ def _parts(length: int) -> Iterator[slice]:
 _UNFOLDED = 256
 """Frames whose acks are folded together."""
 _MAX_ROWS = 20_000  # roots in one record: 320 kB
-_MOST_HEADER = 4096
-"""Most bytes of a frame with one tuple besides its values. The topics' limits allow for more than
-that.
-"""

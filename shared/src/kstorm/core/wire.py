@@ -263,7 +263,7 @@ def _salvaged(data: bytes) -> SalvagedFrame | None:
     except (*UNREADABLE, FrameError):
         return None
     shell, bad = found.shell, found.bad
-    if shell.version not in READERS[TupleFrame] or shell.runs:
+    if shell.version not in READERS[TupleFrame]:
         return None  # the layout of other formats is unknown
     _check_tuples(cast("TupleFrame", shell))
     kept = [position for position in range(shell.count) if position not in bad]
@@ -286,10 +286,31 @@ def _salvaged(data: bytes) -> SalvagedFrame | None:
         pack_ids([edges[position] for position in kept]) if edges else b"",
         {now: shell.more[before] for now, before in enumerate(kept) if before in shell.more},
         [[column[position] for position in kept] for column in found.columns],
+        runs=_runs_without(shell.runs, bad),
         lost=len(bad),
         lost_pairs=lost,
         reason=next(iter(bad.values()), ""),
     )
+
+
+def _runs_without(runs: Iterable[tuple[int, int]], bad: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the runs that are left without the tuples at some positions."""
+    left, begin = [], 0
+    for task, count in runs:
+        kept = count - sum(begin <= position < begin + count for position in bad)
+        if kept:
+            left.append((task, kept))
+        begin += count
+    return left
+
+
+def task_of(frame: TupleFrame, position: int) -> int:
+    """Return the task that emitted the tuple at a position."""
+    for task, count in frame.runs:
+        if position < count:
+            return task
+        position -= count
+    return frame.task
 
 
 def _check_tuples(frame: TupleFrame) -> None:

@@ -116,10 +116,11 @@ class Config:
     single tuple above this limit fails.
     """
 
-    topology_frame_format: int = 1
+    topology_frame_format: int = 2
     """The frame format that processes write. Regardless of this setting, they read this release's
-    format and the previous one. Raise the setting in a separate rollout, once every process has a
-    release that reads the new format.
+    format and the previous one. In format 2, tuples from several tasks share a frame. While
+    processes of a release without format 2 still run, set 1. Raise the setting in a separate
+    rollout, once every process has a release that reads the new format.
     """
 
     topology_watermark_interval_ms: int = 200

@@ -19,7 +19,7 @@ TICK_STREAM: Final = "__tick"
 
 
 class Source(Struct, frozen=True):
-    """The origin of tuples: one stream of one task. Shared by all tuples of a frame."""
+    """The origin of tuples: one stream of one task. Shared by all of these tuples in a frame."""
 
     component: str
     stream: str

@@ -6,6 +6,7 @@ Completions and failures are sent immediately. Only the ledger's rows wait for a
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from kstorm.core.completion_box import CompletionBox
 from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Transact
 from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Routine, UserCodeJob
 from kstorm.core.engine.journal import Journal
@@ -13,7 +14,6 @@ from kstorm.core.engine.tenure import Phase, TaskTenure
 from kstorm.core.engine.units import Unit
 from kstorm.core.exactly_once.ledger import ExactLedger
 from kstorm.core.ledger import NO_LOG, Ledger
-from kstorm.core.outbox import CompletionBox
 from kstorm.core.user_code import Steps
 from kstorm.core.wire import AckFrame
 from kstorm.errors import FrameError

@@ -1,7 +1,7 @@
 """The engine of a bolt process: executes frames, ticks and hooks.
 
 Both guarantees share one path of execution. Its policy (`kstorm.core.engine.leaving`) defines the
-end of a poll, and thereby when emits, acks, changes and offsets are sent.
+end of a poll, and so when emits, acks, changes and offsets are sent.
 """
 
 import copy

@@ -40,9 +40,14 @@ class LocatedBatch(TupleBatch):
     __slots__ = ("_tuples", "offset")
 
     def __init__(
-        self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], offset: int
+        self,
+        source: Source,
+        columns: list[list[Any]],
+        ids: tuple[Any, Any],
+        offset: int,
+        runs: Sequence[tuple[Source, int]] = (),
     ) -> None:
-        super().__init__(source, columns, *ids)
+        super().__init__(source, columns, *ids, runs)
         self.offset = offset
         self._tuples: list[LocatedTuple] | None = None
 
@@ -54,8 +59,10 @@ class LocatedBatch(TupleBatch):
                 else zip(self.roots.tolist(), self.edges.tolist(), strict=True)
             )
             self._tuples = [
-                LocatedTuple(values, self.source, root, edge, offset=self.offset, row=row)
-                for row, (values, (root, edge)) in enumerate(zip(self.rows(), ids, strict=False))
+                LocatedTuple(values, source, root, edge, offset=self.offset, row=row)
+                for row, (values, source, (root, edge)) in enumerate(
+                    zip(self.rows(), self.sources(), ids, strict=False)
+                )
             ]
         return self._tuples
 

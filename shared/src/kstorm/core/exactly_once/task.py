@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
-from kstorm.core.bolt_task import BoltTask, tuples_of
+from kstorm.core.bolt_task import BoltTask, Sources, tuples_of
 from kstorm.core.collectors import BoltCollector
 from kstorm.core.dead_letters import (
     FAILED,
@@ -33,7 +33,7 @@ from kstorm.errors import (
     PermanentError,
     UnsendableError,
 )
-from kstorm.topology import Source, Tuple, TupleBatch
+from kstorm.topology import Tuple, TupleBatch
 
 
 class ExactBoltTask(BoltTask):
@@ -63,14 +63,14 @@ class ExactBoltTask(BoltTask):
     def state(self, state: UndoableState | None) -> None:
         self.collector.state = state
 
-    def _tuples(self, source: Source, frame: TupleFrame, offset: int) -> Iterable[Tuple]:
-        located = _located(source, frame, offset)
+    def _tuples(self, sources: Sources, frame: TupleFrame, offset: int) -> Iterable[Tuple]:
+        located = _located(sources, frame, offset)
         return located if self._acks_itself else self._watched(located)
 
     def _batch(
-        self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], offset: int
+        self, sources: Sources, columns: list[list[Any]], ids: tuple[Any, Any], offset: int
     ) -> TupleBatch:
-        return LocatedBatch(source, columns, ids, offset)
+        return LocatedBatch(sources.source, columns, ids, offset, sources.runs)
 
     # The end of an execution.
 
@@ -240,7 +240,7 @@ class ExactBoltTask(BoltTask):
         found = [
             one
             for offset, frame, rows in left
-            for one in _at_rows(self._source(frame), frame, offset, rows)
+            for one in _at_rows(self._sources(frame), frame, offset, rows)
         ]
         yield from self._remind([tuple for tuple, row in found if not row.waits])
         for tuple, row in found:
@@ -281,17 +281,17 @@ class ExactBoltTask(BoltTask):
                 self._try_failing_again()
 
 
-def _located(source: Source, frame: TupleFrame, offset: int) -> Iterator[LocatedTuple]:
-    for row, tuple in enumerate(tuples_of(source, frame)):
+def _located(sources: Sources, frame: TupleFrame, offset: int) -> Iterator[LocatedTuple]:
+    for row, tuple in enumerate(tuples_of(sources, frame)):
         yield LocatedTuple(
             tuple.values, tuple.source, tuple.root, tuple.edge, tuple.more, offset=offset, row=row
         )
 
 
 def _at_rows(
-    source: Source, frame: TupleFrame, offset: int, rows: Sequence[UnfinishedTuple]
+    sources: Sources, frame: TupleFrame, offset: int, rows: Sequence[UnfinishedTuple]
 ) -> Iterator[tuple[LocatedTuple, UnfinishedTuple]]:
-    tuples = list(_located(source, frame, offset))
+    tuples = list(_located(sources, frame, offset))
     for row in rows:
         tuple = tuples[row.row]
         tuple.attempts, tuple.ack_val = row.attempts, row.ack_val

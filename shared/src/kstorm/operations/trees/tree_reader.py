@@ -13,7 +13,15 @@ from msgspec import Struct
 
 from kstorm.core.failure_notes import Note
 from kstorm.core.origins import Origin, read_origins
-from kstorm.core.wire import AckFrame, CompletionFrame, TupleFrame, decode, unpack_ids, unpack_pairs
+from kstorm.core.wire import (
+    AckFrame,
+    CompletionFrame,
+    TupleFrame,
+    decode,
+    task_of,
+    unpack_ids,
+    unpack_pairs,
+)
 from kstorm.errors import FrameError
 from kstorm.introspection.outline import Outline
 
@@ -158,7 +166,7 @@ class TreeReader:
                 edge,
                 frame.stream,
                 frame.component,
-                frame.task,
+                task_of(frame, row),
                 target,
                 tasks[place.partition],
                 place,
