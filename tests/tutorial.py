@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -81,13 +81,13 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def run(command: str, folder: Path) -> str:
+def run(command: str, folder: Path, variables: Mapping[str, str] | None = None) -> str:
     """Run a command in a shell and return what it prints. A failure shows the output."""
     shell = shutil.which("bash") or "/bin/sh"
     done = subprocess.run(
         [shell, "-c", command],
         cwd=folder,
-        env=environment(folder),
+        env=environment(folder) | dict(variables or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -99,7 +99,12 @@ def run(command: str, folder: Path) -> str:
 
 def assert_printed(expected: str, printed: str, command: str = "") -> None:
     """Compare the output that a page shows with the real one."""
-    pattern = ".*".join(map(re.escape, expected.strip().split("…")))
-    assert re.fullmatch(pattern, printed.strip(), re.DOTALL), (
+    assert is_printed(expected, printed), (
         f"{command} prints\n{printed}\nand the page shows\n{expected}"
     )
+
+
+def is_printed(expected: str, printed: str) -> bool:
+    """Return True if a page shows this output."""
+    pattern = ".*".join(map(re.escape, expected.strip().split("…")))
+    return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
