@@ -3,15 +3,18 @@
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kstorm.cli.__main__ import main
+from tests import tutorial
 from tests.chart.conftest import KUBERNETES
 
 ROOT = Path(__file__).parents[2]
+FIRST = tutorial.START / "first-topology.md"
 PAGES = [
     ROOT / "README.md",
     ROOT / "helm" / "kstorm" / "README.md",
@@ -50,6 +53,7 @@ def test_pages_about_helm_have_commands() -> None:
     assert {page.name for page in PAGES if list(helm_commands(page))} >= {
         "README.md",
         "kubernetes.md",
+        "deploy.md",
     }
 
 
@@ -63,12 +67,23 @@ def test_documented_commands_can_be_installed(
     capsys: pytest.CaptureFixture[str],
     page: Path,
 ) -> None:
-    """The page defines `cluster.yaml`, and `kstorm values` writes `wordcount.yaml`."""
-    (tmp_path / "helm").symlink_to(ROOT / "helm")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit):
-        main(["values", "examples.wordcount.topology:topology"])
-    Path("wordcount.yaml").write_text(capsys.readouterr().out)
+    """The page defines `cluster.yaml`, and `kstorm values` writes the other file."""
+    (tmp_path / "kstorm").mkdir()
+    (tmp_path / "kstorm" / "helm").symlink_to(ROOT / "helm")
+    (tmp_path / "hello").mkdir()
+    monkeypatch.chdir(tmp_path / "hello")  # the tutorial's folder, next to a clone
+    Path("helm").symlink_to(ROOT / "helm")
+    texts = [block for block in tutorial.blocks(FIRST) if block.title == "hello.py"]
+    Path("hello.py").write_text("".join(block.text for block in texts))
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    monkeypatch.delitem(sys.modules, "hello", raising=False)
+    for name, code in {
+        "wordcount": ["examples.wordcount.topology:topology"],
+        "hello": ["hello:topology", "--files"],
+    }.items():
+        with pytest.raises(SystemExit):
+            main(["values", *code])
+        Path(f"{name}.yaml").write_text(capsys.readouterr().out)
     for cluster in values_files(page):
         Path("cluster.yaml").write_text(cluster)
         for words in helm_commands(page):

@@ -1,4 +1,4 @@
-"""Every block of Python in docs/guides/testing.md, docs/guides/trident.md and docs/guides/windows.md runs, and its tests pass."""
+"""Every block of Python in these pages runs, and its tests pass. A block `py` is a fragment or another program's."""
 
 import os
 import subprocess
@@ -23,7 +23,15 @@ def blocks(page: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("page", "tests"), [("testing.md", 18), ("trident.md", 5), ("windows.md", 4)]
+    ("page", "tests"),
+    [
+        ("testing.md", 18),
+        ("trident.md", 5),
+        ("windows.md", 4),
+        ("from-storm.md", 2),
+        ("from-streamparse.md", 1),
+        ("from-faust.md", 1),
+    ],
 )
 def test_the_blocks_of_the_page_run(page: str, tests: int, tmp_path: Path) -> None:
     """All of them, as one module of tests."""
