@@ -16,6 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.certificates import Authority
+from tests.rare_collection import collect_rarely
 from tests.scale_stub import ScaleStub
 from tests.shared_servers import PoolService, ServerPool, SharedKafka, SharedZooKeeper, connect
 
@@ -32,6 +33,9 @@ settings.load_profile("calm")
 settings.register_profile(
     "long", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+collect_rarely()
 
 
 def pytest_configure_node(node: Any) -> None:

@@ -6,6 +6,7 @@ from os import cpu_count
 
 import pytest
 
+from tests.rare_collection import collect_rarely
 from tests.sim.event_time import explore_chain, explore_event_time
 from tests.sim.event_time_mutants import mutants
 from tests.sim.mutant import Mutant
@@ -15,7 +16,7 @@ from tests.sim.mutant import Mutant
 @pytest.mark.parametrize("schedules", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_tuple_in_time_is_late(schedules: int) -> None:
     """With both guarantees. Every kind of fault occurs. A failing schedule prints its seed."""
-    with get_context("spawn").Pool(cpu_count()) as pool:
+    with get_context("spawn").Pool(cpu_count(), initializer=collect_rarely) as pool:
         reports = list(pool.imap_unordered(explore_event_time, range(schedules), 10))
     met = sum((report.faults for report in reports), Counter[str]())
     wanted = ("kill", "zombie", "scale", "clock jumps", "stall")
