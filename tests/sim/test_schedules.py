@@ -57,7 +57,9 @@ def test_schedules_contain_every_fault(outcome: SimOutcome) -> None:
         name: outcome.seen[name] for name in seen if outcome.seen[name] < outcome.schedules / 30
     } == {}
     assert outcome.replays > outcome.schedules
-    assert len(all_lines() & outcome.reached.keys()) > 0.75 * len(all_lines())
+    # One schedule of a hundred is traced, and ten of them reach fewer of the rare lines.
+    enough = 0.75 if outcome.traced > 10 else 0.7
+    assert len(all_lines() & outcome.reached.keys()) > enough * len(all_lines())
 
 
 def test_seed_determines_the_schedule() -> None:
