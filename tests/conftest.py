@@ -1,7 +1,7 @@
 """Fixtures and hooks of all suites: the shared servers, the scheduling of tests, and profiles of
 Hypothesis.
 
-`./run test unit --hypothesis-profile=long` tries a hundred times as many examples.
+`./run test unit --hypothesis-profile=long` tries 200 times as many examples.
 """
 
 import signal
@@ -16,6 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.certificates import Authority
+from tests.rare_collection import collect_rarely
 from tests.scale_stub import ScaleStub
 from tests.shared_servers import PoolService, ServerPool, SharedKafka, SharedZooKeeper, connect
 
@@ -26,12 +27,19 @@ _SPARK_SUITES = ("tests/commands/", "tests/pipeline/")
 
 # The duration of an example depends on the load of the machine.
 settings.register_profile(
-    "calm", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "calm",
+    settings.default,
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("calm")
 settings.register_profile(
     "long", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+collect_rarely()
 
 
 def pytest_configure_node(node: Any) -> None:

@@ -38,16 +38,18 @@ class ServerPool:
         """Return Kafka's bootstrap address. The first call starts the broker."""
         with self._lock:
             if "kafka" not in self._addresses:
-                server = EmbeddedKafka(self._directory, heap="768m", settings=_SETTINGS)
-                self._addresses["kafka"] = self._running.enter_context(server).bootstrap
+                server = EmbeddedKafka(self._directory, heap="768m", settings=_SETTINGS).start()
+                self._running.callback(server.kill)  # a clean stop takes up to 20 s
+                self._addresses["kafka"] = server.bootstrap
             return self._addresses["kafka"]
 
     def zookeeper(self) -> str:
         """Return ZooKeeper's connect string. The first call starts the server."""
         with self._lock:
             if "zookeeper" not in self._addresses:
-                server = EmbeddedZooKeeper(self._directory)
-                self._addresses["zookeeper"] = self._running.enter_context(server).connect
+                server = EmbeddedZooKeeper(self._directory).start()
+                self._running.callback(server.kill)
+                self._addresses["zookeeper"] = server.connect
             return self._addresses["zookeeper"]
 
     def close(self) -> None:

@@ -72,7 +72,9 @@ def render(template: Callable[..., subprocess.CompletedProcess[str]]) -> Render:
     def run(more: dict[str, Any] | None = None, **how: str) -> Objects:
         done = template(more, **how)
         assert done.returncode == 0, done.stderr
-        return [found for found in yaml.safe_load_all(done.stdout) if found is not None]
+        # libyaml takes a seventh of the time of the parser in Python.
+        objects = yaml.load_all(done.stdout, yaml.CSafeLoader)
+        return [found for found in objects if found is not None]
 
     return run
 

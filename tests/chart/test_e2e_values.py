@@ -36,7 +36,7 @@ def test_release_of_each_topology(helm: Helm, trial: Trial, pipeline: bool, tmp_
     )
     assert done.returncode == 0, done.stderr
     objects: list[dict[str, Any]] = [
-        found for found in yaml.safe_load_all(done.stdout) if found is not None
+        found for found in yaml.load_all(done.stdout, yaml.CSafeLoader) if found is not None
     ]
     for each in objects:
         kubernetes_validate.validate(each, KUBERNETES, strict=True)

@@ -23,7 +23,7 @@ def test_project_can_be_installed(
     assert done.returncode == 0, done.stderr
     images = {
         container["image"]
-        for found in yaml.safe_load_all(done.stdout)
+        for found in yaml.load_all(done.stdout, yaml.CSafeLoader)
         if found and found["kind"] in ("Deployment", "StatefulSet")
         for container in found["spec"]["template"]["spec"]["containers"]
     }

@@ -83,9 +83,18 @@ def test_killing_an_acker_and_a_counting_process_loses_nothing(
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
-def test_run_without_kills_replays_nothing(tmp_path: Path) -> None:
-    """Each message is processed once, so no count is too high."""
-    report = run_demo(tmp_path, "--no-break")
+def test_run_without_kills_replays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message is processed once, so no count is too high.
+
+    The paths of the run and of the cache contain a space. The jars are copied, so nothing is
+    downloaded.
+    """
+    spaced = tmp_path / "a folder"
+    shutil.copytree(
+        cache_directory() / "jars", spaced / "cache" / "jars", ignore=shutil.ignore_patterns(".*")
+    )
+    monkeypatch.setenv("KSTORM_CACHE", str(spaced / "cache"))
+    report = run_demo(spaced, "--no-break")
     assert report["acked"] == SENTENCES
     assert {
         name: report[name] for name in ("failed", "replayed", "lost", "words_wrong", "words_over")
@@ -161,22 +170,6 @@ def test_full_disk_ends_the_demo_with_one_line(tmp_path: Path, small_disk: Path)
     assert f"the disk of {small_disk}" in last
     assert "is full: " in last
     assert "Traceback" not in demo.said
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(LONG)
-def test_path_may_contain_a_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files of the run and the cache have such paths.
-
-    The jars are copied, so nothing is downloaded.
-    """
-    spaced = tmp_path / "a folder"
-    shutil.copytree(
-        cache_directory() / "jars", spaced / "cache" / "jars", ignore=shutil.ignore_patterns(".*")
-    )
-    monkeypatch.setenv("KSTORM_CACHE", str(spaced / "cache"))
-    report = run_demo(spaced, "--no-break")
-    assert report["acked"] == SENTENCES
 
 
 @pytest.mark.slow

@@ -47,13 +47,14 @@ def run(
 
 
 def test_counts_are_exact_without_faults(run: Run) -> None:
-    """Nothing is replayed."""
+    """Nothing is replayed, and every process stops without an error."""
     engine, text = run("wordcount", timeout_secs=LONG_SECS), sentences(4000)
     engine.produce(text)
     engine.await_done("sentences")
     assert check_words(engine, text) == Counter()
     assert engine.total("sentences", "failed") == 0
     assert engine.total("sentences", "acked") == 4000
+    engine.stop()
 
 
 def test_killed_acker_causes_no_replay(run: Run) -> None:

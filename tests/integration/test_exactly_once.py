@@ -32,17 +32,19 @@ def check_exactly(engine: Engine, text: list[str], times: int = 1) -> None:
     assert max(Counter(record["id"] for record in records).values()) == times
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_kills_of_every_kind_of_process(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    kills: int,
 ) -> None:
     with running(
         "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE
     ) as engine:
-        kill_each_kind(engine)
+        kill_each_kind(engine, kills)
 
 
 @pytest.mark.long
@@ -59,7 +61,7 @@ def test_kills_of_every_kind_of_process_on_kafka_3_9(
             "wordcount", topic_prefix, old, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE
         ) as engine,
     ):
-        kill_each_kind(engine)
+        kill_each_kind(engine, 2)
 
 
 @pytest.mark.slow
@@ -95,17 +97,17 @@ def test_bytes_sent_in_transactions_are_counted(
         assert sent_bytes("sink-0") < written / 2, "it sends acks alone"
 
 
-def kill_each_kind(engine: Engine) -> None:
-    """Kill each kind of process twice during the work, then assert that every word is counted once."""
-    names = [worker.name for worker in engine.processes.workers]
-    share = len(TEXT) // (2 * len(names))
-    for number, name in enumerate(names * 2):
+def kill_each_kind(engine: Engine, times: int) -> None:
+    """Kill each kind of process during the work, then assert that every word is counted once."""
+    names = [worker.name for worker in engine.processes.workers] * times
+    share = len(TEXT) // len(names)
+    for number, name in enumerate(names):
         engine.produce(TEXT[number * share : (number + 1) * share])
         engine.until(
             lambda: sum(engine.offsets().values()) < engine.produced, 60, "messages are under way"
         )
         engine.worker(name).process.kill()
         engine.until(lambda: engine.worker(name).status() is not None, 60, f"{name} is back")  # noqa: B023 - called at once
-    engine.produce(TEXT[2 * len(names) * share :])
+    engine.produce(TEXT[len(names) * share :])
     engine.await_done("sentences")
     check_exactly(engine, TEXT)

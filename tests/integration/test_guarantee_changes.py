@@ -1,8 +1,8 @@
 """A topology changes its guarantee, and an operator moves its position, on real servers."""
 
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -34,9 +34,10 @@ def run(
     """
     runs = iter(range(10))
 
-    def start(guarantee: str) -> AbstractContextManager[Engine]:
+    @contextmanager
+    def start(guarantee: str) -> Iterator[Engine]:
         number = next(runs)
-        return running(
+        with running(
             "wordcount",
             topic_prefix,
             kafka,
@@ -45,7 +46,9 @@ def run(
             monkeypatch,
             settings={"KSTORM_TEST_GUARANTEE": guarantee, "KSTORM_LEAVE_ON_STOP": "true"},
             anew=not number,
-        )
+        ) as engine:
+            yield engine
+            engine.stop()
 
     return start
 

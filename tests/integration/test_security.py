@@ -183,7 +183,7 @@ def test_rejected_connection_ends_the_start(
         KSTORM_KAFKA_PROPERTIES=json.dumps(secured.properties(**changes)),
         KSTORM_LOG_LEVEL="DEBUG",
     )
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 60  # a service that retries forever is ended after 120
     assert_refused(ended, address, "KSTORM_KAFKA_PROPERTIES", *says)
     assert len(ended.stderr.strip().splitlines()) == 1, ended.stderr
     assert ended.stdout == ""
@@ -239,7 +239,7 @@ def test_missing_right_for_transactions_is_named(
     ended = start_service(
         "bolt", tmp_path, KSTORM_COMPONENT="split", KSTORM_INSTANCE="split-0", **environment
     )
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
     assert ended.returncode == 2
     assert "Traceback" not in ended.stdout + ended.stderr
     last = ended.stdout.strip().splitlines()[-1]

@@ -61,6 +61,7 @@ class Sums:
         return sorted((row.k, row.n, row.overflow_batch) for row in found)
 
 
+@pytest.mark.slow
 def test_overflowing_key_is_kept_apart(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -65,6 +65,7 @@ def columns(*names: str) -> str:
     return ", ".join(f"{name} STRING" for name in quoted(names))
 
 
+@pytest.mark.slow
 def test_fields_with_odd_names_reach_the_tables(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ A rule whose absence goes unnoticed would be either needless or untested.
 """
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -85,6 +86,11 @@ class Mutant:
             self.explore(seed)
             if found := self._first_of([seed]):
                 return found
+            warnings.warn(
+                f"schedule {seed} misses {self.rule!r} since a change of the code, so the test "
+                "searches for another one: store it with `./run sim --mutants`",
+                stacklevel=2,
+            )
         return self.hunt()
 
     def _first_of(self, seeds: Iterable[int]) -> tuple[int, str] | None:

@@ -10,21 +10,22 @@ from os import cpu_count
 
 import pytest
 
+from tests.rare_collection import collect_rarely
 from tests.sim.exactly_once.mutants import mutants
 from tests.sim.exactly_once.ranges import explore_ranges
 from tests.sim.exactly_once.small_world import explore_small_world
 from tests.sim.exactly_once.world import explore_exactly_once
 from tests.sim.mutant import Mutant
 
-SMALL = 400
+SMALL = 200
 _RANGES = 100
 
 
 @pytest.mark.timeout(900)  # a thousand take half a minute on two idle processors
-@pytest.mark.parametrize("schedules", [300, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("schedules", [150, pytest.param(1000, marks=pytest.mark.slow)])
 def test_every_message_counts_once(schedules: int) -> None:
     """Every kind of fault occurs. A failing schedule prints its seed."""
-    with get_context("spawn").Pool(cpu_count()) as pool:
+    with get_context("spawn").Pool(cpu_count(), initializer=collect_rarely) as pool:
         reports = list(pool.imap_unordered(explore_exactly_once, range(schedules), 20))
     met = sum((report.faults + report.seen for report in reports), Counter[str]())
     wanted = [

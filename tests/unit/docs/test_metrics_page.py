@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ class Metric(NamedTuple):
     meaning: str
 
 
+@cache
 def shown() -> dict[str, Metric]:
     """Return the metrics of the code: the samples that it yields, and the histograms that it adds."""
     found: dict[str, Metric] = {}

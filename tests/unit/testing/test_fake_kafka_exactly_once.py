@@ -4,6 +4,7 @@ Each count of a word is in the sink once, from 1 to n, whatever dies; and the of
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from random import Random
 from typing import cast
 
@@ -20,6 +21,7 @@ from kstorm.topology import Config, Topology
 
 LINES = ["the cow jumped over the moon", "a cow", "the man in the moon", ""] * 5
 COMPONENTS = ["sentences", "split", "count", "sink", "acker"]
+MOMENTS = [(1, 4, 8), pytest.param((0, 2, 3, 5, 6, 7, 9), marks=pytest.mark.slow)]
 
 
 def word_count() -> Topology:
@@ -99,11 +101,14 @@ def test_each_count_is_there_once(seed: int) -> None:
         assert cluster.errors == []
 
 
+@pytest.mark.parametrize("moments", MOMENTS, ids=len)
 @pytest.mark.parametrize("disk", ["kept", "lost", "old"])
 @pytest.mark.parametrize("victim", COMPONENTS)
-def test_a_crash_costs_and_repeats_nothing(victim: str, disk: DiskFate) -> None:
-    """At ten moments, each of them twice in the same life."""
-    for moment in range(10):
+def test_a_crash_costs_and_repeats_nothing(
+    victim: str, disk: DiskFate, moments: Sequence[int]
+) -> None:
+    """A process crashes twice in the same run."""
+    for moment in moments:
         kafka = produced()
         with kafka.cluster(word_count(), seed=moment) as cluster:
             for _ in range(2):
@@ -114,11 +119,12 @@ def test_a_crash_costs_and_repeats_nothing(victim: str, disk: DiskFate) -> None:
             expect_each_once(kafka, cluster)
 
 
+@pytest.mark.parametrize("moments", MOMENTS, ids=len)
 @pytest.mark.parametrize("heir", ["stranger", "namesake", "others"])
 @pytest.mark.parametrize("victim", COMPONENTS)
-def test_a_zombie_writes_nothing(victim: str, heir: Heir) -> None:
-    """Taken for dead amid its work, it goes on beside its heir until it is refused."""
-    for moment in range(10):
+def test_a_zombie_writes_nothing(victim: str, heir: Heir, moments: Sequence[int]) -> None:
+    """A process that is assumed dead continues next to its heir until Kafka refuses it."""
+    for moment in moments:
         kafka = produced()
         with kafka.cluster(word_count(), seed=moment) as cluster:
             for _ in range(10 + 25 * moment):
@@ -130,7 +136,7 @@ def test_a_zombie_writes_nothing(victim: str, heir: Heir) -> None:
             expect_each_once(kafka, cluster)
 
 
-@pytest.mark.parametrize("first", range(0, 40, 20))
+@pytest.mark.parametrize("first", [0, pytest.param(20, marks=pytest.mark.slow)])
 def test_each_count_is_there_once_among_faults(first: int) -> None:
     """Of any kind, while more is produced, and whether tasks start at once or step by step."""
     seen: Counter[str] = Counter()

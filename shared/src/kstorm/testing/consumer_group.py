@@ -28,7 +28,7 @@ class GroupMember:
     @property
     def refusal(self) -> str:
         """Reason why the group refuses its commits now, or ""."""
-        return self.refusal_of(self.generation)
+        return self._group.refusal(self, self.generation)
 
     def refusal_of(self, generation: int) -> str:
         """Return the reason why the group refuses a commit with this generation, or ""."""

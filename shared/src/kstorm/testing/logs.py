@@ -101,8 +101,10 @@ class BrokerLogs:
     def stable_end(self, place: TopicPartition) -> int:
         """Return the end offset for read-committed readers: the first record of an open
         transaction, or the end."""
-        open_ones = (at for at, of in self._transactional[place].items() if of.is_open_at(place))
-        return min(open_ones, default=len(self._records[place]))
+        for at, of in self._transactional[place].items():  # in the order of offsets
+            if of.is_open_at(place):
+                return at
+        return len(self._records[place])
 
     def committed_records(
         self, place: TopicPartition, start: int, end: int

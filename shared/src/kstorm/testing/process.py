@@ -83,22 +83,32 @@ class SimulatedProcess(UserCodeActor[E]):
     # Calls from the cluster.
 
     def ready(self) -> list[Step]:
-        steps: list[Step] = [
-            partial(self._assign, task) for task in self._assigned if self._is_stable(task)
-        ]
+        # A simulation spends most of its time here, so it looks only at what there is.
+        steps: list[Step] = []
+        if self._assigned:
+            steps += [
+                partial(self._assign, task) for task in self._assigned if self._is_stable(task)
+            ]
         if self._effects:
             steps.append(self._carry_out_next)
         if self.member.refusal == OUTDATED:
             steps.append(self.member.catch_up)
-        steps += [partial(self._go_on, entry) for entry in self._runs]
-        steps += [
-            partial(self._open, task)
-            for task, high in self._opening.items()
-            if self._has_ended(task, high)
-        ]
-        if self.polling and not self.engine.intake.full and (polled := self._readable()):
+        for entry in self._runs:
+            steps.append(partial(self._go_on, entry))
+        if self._opening:
+            steps += [
+                partial(self._open, task)
+                for task, high in self._opening.items()
+                if self._has_ended(task, high)
+            ]
+        if (
+            self._position
+            and self.polling
+            and not self.engine.intake.full
+            and (polled := self._readable())
+        ):
             steps += [partial(self._poll, polled)] * len(polled)
-        if self._sends.can_arrive:
+        if self._sends and self._sends.can_arrive:
             steps += [self._deliver_one] * 2
         if self.transacting is not None and self.transacting.can_go_on():
             steps.append(self.go_on_with_transaction)
@@ -243,12 +253,13 @@ class SimulatedProcess(UserCodeActor[E]):
 
     def _readable(self) -> list[int]:
         """Return the tasks with unread records."""
-        logs, tenures = self.world.logs, self.engine.tenures
+        logs, tenures, topic = self.world.logs, self.engine.tenures, self.engine.topic
+        stalled, stable_end = logs.stalled, logs.stable_end
         return [
             task
             for task, position in self._position.items()
-            if (place := self._place(task)) not in logs.stalled
-            and position < logs.stable_end(place)
+            if (place := (topic, task)) not in stalled
+            and position < stable_end(place)
             and task in tenures
             and self._reads(tenures[task])
         ]

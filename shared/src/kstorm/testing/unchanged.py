@@ -6,6 +6,7 @@ check this, because it would cost time for each tuple. The testing kit does.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from inspect import signature
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -84,7 +85,7 @@ def _watched(
     component: str,
     fields: dict[str, Sequence[str]],
 ) -> Callable[..., Any]:
-    at = list(signature(emit).parameters).index("stream")
+    at = _place_of_stream(getattr(emit, "__func__", emit)) - hasattr(emit, "__self__")
 
     def watched(*args: Any, **named: Any) -> Any:
         sent = emit(*args, **named)
@@ -93,6 +94,11 @@ def _watched(
         return sent
 
     return watched
+
+
+@lru_cache(64)
+def _place_of_stream(function: Callable[..., Any]) -> int:
+    return list(signature(function).parameters).index("stream")
 
 
 def _one_row(values: Any = (), **_: Any) -> list[Sequence[Any]]:
