@@ -18,6 +18,10 @@ class ConfigError(KstormError):
     """A setting is missing, has the wrong type or contradicts another one."""
 
 
+class ArgumentError(ConfigError, TopologyError):
+    """An argument has the wrong type or is out of range."""
+
+
 class AbsentError(ConfigError):
     """A requested object does not exist: a message, a dead letter. The query itself succeeded."""
 

@@ -2,14 +2,18 @@
 
 import collections.abc
 import dataclasses
+import inspect
 import types
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from enum import Enum
-from functools import cache
-from typing import Any, Final
+from functools import cache, wraps
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
-from kstorm.errors import ConfigError
+from kstorm.errors import ArgumentError, ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _WORDS: Final[Mapping[Any, str]] = {
     bool: "True or False",
@@ -26,6 +30,77 @@ _CONTAINERS: Final = (
 )
 
 
+class Rule(NamedTuple):
+    """A condition on values, for use in `Annotated`."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+Text = Annotated[str, Rule("text that is not empty", bool)]
+Positive = Annotated[int, Rule("a whole number of at least 1", lambda value: value >= 1)]
+Natural = Annotated[int, Rule("a whole number of at least 0", lambda value: value >= 0)]
+Share = Annotated[float, Rule("a number from 0 to 1", lambda value: 0 <= value <= 1)]
+Seconds = Annotated[float, Rule("a number of seconds of at least 0", lambda value: value >= 0)]
+
+
+def checked(*own: str) -> Callable[[F], F]:
+    """Check the arguments of a function against its annotations at each call.
+
+    The function itself checks the parameters in `own`. An argument of another type raises
+    `ArgumentError`, which names the function, the parameter, the value and the valid types.
+    """
+
+    def wrap(function: F) -> F:
+        signature = inspect.signature(function)
+
+        @wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            try:
+                given = signature.bind(*args, **named).arguments
+            except TypeError:
+                return function(*args, **named)  # raises Python's own error
+            hints = _hints_of(function)
+            for name, value in given.items():
+                if name in hints and name not in own:
+                    for one in _values_of(signature.parameters[name].kind, value):
+                        if not fits(one, hints[name]):
+                            remedy = f"it must be {in_words(hints[name])}"
+                            if isinstance(one, type):
+                                remedy += f"; give an instance, such as {one.__name__}(…)"
+                            raise ArgumentError(
+                                f"{_title(function, args)}: {name} is {_shown(name, one)}: {remedy}"
+                            )
+            return function(*args, **named)
+
+        return typing.cast("F", call)
+
+    return wrap
+
+
+def _values_of(kind: Any, value: Any) -> Collection[Any]:
+    if kind is inspect.Parameter.VAR_POSITIONAL:
+        return typing.cast("tuple[Any, ...]", value)
+    if kind is inspect.Parameter.VAR_KEYWORD:
+        return list(value.values())
+    return (value,)
+
+
+def _title(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """Return the name of a function. For a constructor, return the name of its class."""
+    if function.__name__ == "__init__" and args:
+        return type(args[0]).__name__
+    return function.__name__
+
+
+def _shown(name: str, value: Any) -> str:
+    """Describe a value. Properties may contain passwords, so only their type is shown."""
+    if name != "properties":
+        with suppress(Exception):  # Python refuses to print an integer of 5,000 digits
+            return f"{value!r:.200}"
+    return f"of type {type(value).__name__}"
+
+
 def check_fields(instance: Any, but: Collection[str] = ()) -> None:
     """Check the fields of a dataclass against its annotations, except those in `but`.
 
@@ -39,8 +114,8 @@ def check_fields(instance: Any, but: Collection[str] = ()) -> None:
         value, hint = getattr(instance, field.name), hints[field.name]
         if not fits(value, hint):
             # A field without a repr may hold a secret.
-            shown = repr(value) if field.repr else f"of type {type(value).__name__}"
-            raise ConfigError(f"{field.name} is {shown:.200}: it must be {in_words(hint)}")
+            shown = _shown(field.name if field.repr else "properties", value)
+            raise ConfigError(f"{field.name} is {shown}: it must be {in_words(hint)}")
 
 
 def fits(value: Any, hint: Any, *, builtins_only: bool = False) -> bool:
@@ -57,11 +132,13 @@ def fits(value: Any, hint: Any, *, builtins_only: bool = False) -> bool:
     if origin in (typing.Union, types.UnionType):
         return any(fits(value, one, builtins_only=builtins_only) for one in args)
     if origin is typing.Annotated:
-        return fits(value, args[0], builtins_only=builtins_only)
+        return fits(value, args[0], builtins_only=builtins_only) and all(
+            rule.holds(value) for rule in args[1:] if isinstance(rule, Rule)
+        )
     if origin is typing.Literal:
         return any(value == one and type(value) is type(one) for one in args)
     if origin is collections.abc.Callable or hint is collections.abc.Callable:
-        return callable(value)
+        return callable(value) and (not args or args[0] is Ellipsis or takes(value, len(args[0])))
     kind = origin or hint
     if not isinstance(kind, type):
         return True
@@ -71,9 +148,37 @@ def fits(value: Any, hint: Any, *, builtins_only: bool = False) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if issubclass(kind, _CONTAINERS) and kind not in (str, bytes):
         return _contains(value, kind, args, builtins_only)
-    if getattr(kind, "_is_protocol", False) or (builtins_only and kind not in _WORDS):
+    if builtins_only and kind not in _WORDS:
         return True
+    if getattr(kind, "_is_protocol", False):
+        return not isinstance(value, type) and all(
+            hasattr(value, name) for name in _members_of(kind)
+        )
     return isinstance(value, kind)
+
+
+def takes(function: Any, count: int) -> bool:
+    """Return True if a function can be called with `count` arguments, or if that is unknown."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True  # it has no signature, as some functions written in C
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def _members_of(protocol: type) -> list[str]:
+    """Return the public members that a protocol requires."""
+    return [
+        name
+        for kind in protocol.__mro__
+        if getattr(kind, "_is_protocol", False)
+        for name in vars(kind)
+        if not name.startswith("_")
+    ]
 
 
 def _contains(value: Any, kind: type, args: tuple[Any, ...], builtins_only: bool) -> bool:
@@ -99,12 +204,19 @@ def _contains(value: Any, kind: type, args: tuple[Any, ...], builtins_only: bool
 def in_words(hint: Any) -> str:
     """Describe an annotation."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        rules = [rule.words for rule in args[1:] if isinstance(rule, Rule)]
+        return rules[0] if rules else in_words(args[0])
     if origin in (typing.Union, types.UnionType):
         return " or ".join(dict.fromkeys(map(in_words, args)))
     if origin is typing.Literal:
         return " or ".join(map(repr, args))
     if origin is collections.abc.Callable or hint is collections.abc.Callable:
-        return "a function"
+        if not args or args[0] is Ellipsis:
+            return "a function"
+        return f"a function of {len(args[0])} argument{'s' if len(args[0]) != 1 else ''}"
+    if hint is Any:
+        return "any value"
     if hint in _WORDS or hint is None:
         return _WORDS.get(hint, "None")
     kind = origin or hint
@@ -113,13 +225,23 @@ def in_words(hint: Any) -> str:
     if isinstance(kind, type) and issubclass(kind, collections.abc.Mapping):
         return "a mapping" + (f" of {in_words(args[0])} to {in_words(args[1])}" if args else "")
     if isinstance(kind, type) and issubclass(kind, collections.abc.Iterable) and origin:
-        return f"a list of {in_words(args[0])}"
+        return "a list" if args[0] is Any else f"a list of {in_words(args[0])}"
     return f"a {getattr(kind, '__name__', str(kind))}"
 
 
 @cache
 def _hints_of(kind: Any) -> Mapping[str, Any]:
     try:
-        return typing.get_type_hints(kind)
+        return typing.get_type_hints(kind, include_extras=True)
     except Exception:  # noqa: BLE001 - an annotation may name a type that is missing at run time
-        return {}
+        return _evaluated(kind) if inspect.isfunction(kind) else {}
+
+
+def _evaluated(function: Any) -> Mapping[str, Any]:
+    """Return the annotations whose types exist at run time."""
+    found: dict[str, Any] = {}
+    for name, annotation in function.__annotations__.items():
+        one = types.SimpleNamespace(__annotations__={name: annotation})
+        with suppress(Exception):
+            found |= typing.get_type_hints(one, function.__globals__, include_extras=True)
+    return found

@@ -211,7 +211,7 @@ def test_invalid_component_is_refused(written: Written, definition: str, says: s
         ),
         (
             f"{{from: words, to: log, grouping: {{type: CUSTOM, custom_class: {{class: '{STORM}:TestClass', args: [a]}}}}}}",
-            "is not a CustomStreamGrouping",
+            "it must be a CustomStreamGrouping",
         ),
         (
             "{from: words, to: log, grouping: {type: FIELDS, args: [wort]}}",

@@ -309,7 +309,7 @@ def test_the_header_traceparent_is_the_tuples_span(world: "World") -> None:
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_invalid_sampling_share_is_refused(share: float) -> None:
     """It is refused where it is said."""
-    with pytest.raises(ConfigError, match=r"it must be a share of the trees, from 0 to 1"):
+    with pytest.raises(ConfigError, match=r"sampled is .*: it must be a number from 0 to 1"):
         KafkaBolt().with_lineage(traceparent=True, sampled=share)
 
 

@@ -185,7 +185,7 @@ def test_invalid_grouping_is_refused() -> None:
     )
     refused(
         lambda b: b.set_bolt("b", Silent()).custom_grouping("words", object()),  # type: ignore[arg-type]
-        "bolt 'b'", "object", "CustomStreamGrouping",
+        "custom_grouping: grouping is <object object", "CustomStreamGrouping",
     )  # fmt: skip
 
 

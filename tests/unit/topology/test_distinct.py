@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kstorm.errors import ConfigError
 from kstorm.testing import BoltTester
 from kstorm.topology import DistinctBolt
 
@@ -30,7 +31,7 @@ def test_it_remembers_so_many_and_no_more(bolt_tester: Tester) -> None:
 
 
 def test_a_window_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="window is 0"):
+    with pytest.raises(ConfigError, match="window is 0"):
         DistinctBolt("id", "id", window=0)
 
 

@@ -17,7 +17,7 @@ from kstorm.kafka import (
 )
 from kstorm.queues import KestrelSpout, RabbitMQConfig, RabbitMQSpout
 from kstorm.testing import TestWordSpout
-from kstorm.topology import Bolt, Config, Spout, Topology, TopologyBuilder
+from kstorm.topology import Bolt, Config, Spout, Topology, TopologyBuilder, Tuple
 from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 
 GUARANTEE = "topology_processing_guarantee"
@@ -27,8 +27,16 @@ def spout(**settings: Any) -> KafkaSpout:
     return KafkaSpout(SpoutConfig(KafkaHosts(), "lines", "/spouts", "words", **settings))
 
 
+class FirstValue:
+    def get_key_from_tuple(self, tuple: Tuple) -> None:
+        return None
+
+    def get_message_from_tuple(self, tuple: Tuple) -> Any:
+        return tuple[0]
+
+
 def sink() -> KafkaBolt:
-    return KafkaBolt().with_topic_selector("counts")
+    return KafkaBolt().with_topic_selector("counts").with_tuple_to_kafka_mapper(FirstValue())
 
 
 def built(source: Spout, bolt: Bolt, guarantee: str = EXACTLY_ONCE) -> Topology:

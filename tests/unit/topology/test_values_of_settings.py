@@ -19,7 +19,10 @@ from kstorm.windows import Duration, WindowedBolt
 MADE: list[tuple[Callable[[], Any], str]] = [
     (lambda: KafkaHosts(refresh_freq_secs="5"), "refresh_freq_secs is '5': it must be a number"),
     (lambda: KafkaHosts(refresh_freq_secs=True), "refresh_freq_secs is True: it must be a number"),
-    (lambda: KafkaHosts(["a:1"]), "bootstrap_servers is ['a:1']: it must be text or None"),
+    (
+        lambda: KafkaHosts(["a:1"]),
+        "bootstrap_servers is ['a:1']: it must be text that is not empty or None",
+    ),
     (lambda: ZkHosts(5), "zk_connect is 5: it must be text"),
     (lambda: ZkHosts("a:1", tls="false"), "tls is 'false': it must be True or False"),
     (lambda: ZkHosts("a:1", broker_zk_path=None), "broker_zk_path is None: it must be text"),

@@ -199,7 +199,9 @@ def test_the_first_of_a_batch() -> None:
         [1],
         [2],
     ]
-    with pytest.raises(TopologyError, match=r"FirstN\(0\): give a number of at least 1"):
+    with pytest.raises(
+        TopologyError, match="FirstN: number is 0: it must be a whole number of at least 1"
+    ):
         FirstN(0)
     with pytest.raises(
         TopologyError,

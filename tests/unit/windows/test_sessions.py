@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstorm.errors import TopologyError
 from kstorm.kafka import KafkaBolt
 from kstorm.testing import BoltTester, FeederSpout, LocalCluster, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
@@ -194,12 +195,14 @@ def test_keys_of_several_fields_or_without_fields() -> None:
     assert one.tester.emitted()[0] == [[], 0, 0, 2]
 
 
-def test_a_tuple_without_the_key_fails() -> None:
-    """Alone."""
-    run = Run(Visits().with_session_window(Duration(10), "who").with_timestamp_field("at"))
-    run.give(1)
-    assert len(run.tester.failed) == 1
-    assert "it belongs to no session" in str(run.tester.errors[0].error)
+def test_an_input_without_the_key_is_refused() -> None:
+    """When the topology is built, so that not every tuple fails."""
+    with pytest.raises(TopologyError) as raised:
+        Run(Visits().with_session_window(Duration(10), "who").with_timestamp_field("at"))
+    assert str(raised.value) == (
+        "bolt 'bolt': the key of its sessions has the field 'who', but the stream 'default' of "
+        "'source' has user, n, at: add the field there, or name another one in with_session_window"
+    )
 
 
 def test_shown_sessions_are_removed_from_the_state() -> None:

@@ -153,12 +153,14 @@ def test_default_time_is_the_arrival() -> None:
     assert run.spans == [[0, 10 * S]]
 
 
-def test_a_tuple_without_the_timestamp_field_fails() -> None:
-    """And says which field there is none of."""
-    run = Run(Shown().with_tumbling_window(Duration.seconds(10)).with_timestamp_field("when"))
-    run.give(1)
-    assert len(run.tester.failed) == 1
-    assert "when" in str(run.tester.errors[0].error)
+def test_an_input_without_the_timestamp_field_is_refused() -> None:
+    """Storm refuses each tuple instead."""
+    with pytest.raises(TopologyError) as raised:
+        Run(Shown().with_tumbling_window(Duration.seconds(10)).with_timestamp_field("when"))
+    assert str(raised.value) == (
+        "bolt 'bolt': its tuples have their time in the field 'when', but the stream 'default' of "
+        "'in' has n, ts: add the field there, name another one, or use with_timestamp_extractor"
+    )
 
 
 def test_an_extractor_for_a_time_within_a_field() -> None:

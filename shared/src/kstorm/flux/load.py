@@ -8,10 +8,12 @@ A service does this if KSTORM_TOPOLOGY is the path of a file.
 import inspect
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kstorm.errors import ConfigError, KstormError, TopologyError
+from kstorm.fitting import checked
 from kstorm.flux.calls import find_at
 from kstorm.flux.document import FilePosition
 from kstorm.flux.files import read_text
@@ -31,6 +33,7 @@ _FUNCTION: Final = ExpectedKind(
 )
 
 
+@checked()
 def load_file(
     path: Path, *, environment: Mapping[str, str] | None = None, properties: Path | None = None
 ) -> Topology:
@@ -43,6 +46,7 @@ def load_file(
     return build(read(path, environment=environment, properties=properties))
 
 
+@checked()
 def read(
     path: Path, *, environment: Mapping[str, str] | None = None, properties: Path | None = None
 ) -> Wiring:
@@ -141,8 +145,10 @@ def _config(wiring: Wiring) -> Config:
 
 def _declare(vertex: Located[VertexDef], declarer: SpoutDeclarer | BoltDeclarer) -> None:
     if vertex.value.tasks is not None:
-        declarer.set_num_tasks(vertex.value.tasks)
-    declarer.add_configurations(**vertex.value.config)
+        _at(vertex.at(), declarer.set_num_tasks, vertex.value.tasks)
+    if vertex.value.config:
+        config = partial(declarer.add_configurations, **vertex.value.config)
+        _at(vertex.at("config"), config)
 
 
 def _subscribe(

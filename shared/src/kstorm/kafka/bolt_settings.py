@@ -5,15 +5,19 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import Share, Text, checked
 from kstorm.kafka.callback import ProducerCallback
 from kstorm.kafka.lineage import Lineage
 from kstorm.kafka.mapper import (
     DefaultTopicSelector,
+    FieldIndexTopicSelector,
     FieldNameBasedTupleToKafkaMapper,
+    FieldNameTopicSelector,
     TopicSelector,
     TupleToKafkaMapper,
 )
 from kstorm.kafka.serializer import AnySerializer, Serializer
+from kstorm.topology import Fields
 from kstorm.topology.component import Component
 
 
@@ -37,26 +41,31 @@ class KafkaBoltSettings(Component):
         """The topic of every record, or None if it is chosen per tuple or not set yet."""
         return self._selector.topic if isinstance(self._selector, DefaultTopicSelector) else None
 
+    @checked()
     def with_topic_selector(self, selector: TopicSelector | str) -> Self:
         """Choose the topic per tuple. A string selects one topic for all tuples."""
         self._selector = DefaultTopicSelector(selector) if isinstance(selector, str) else selector
         return self
 
+    @checked()
     def with_tuple_to_kafka_mapper(self, mapper: TupleToKafkaMapper) -> Self:
         """Choose key and message. Default: the fields `key` and `message`."""
         self._mapper = mapper
         return self
 
+    @checked()
     def with_key_serializer(self, serializer: Serializer) -> Self:
         """Serialize keys. Default: text and bytes as they are, anything else as JSON."""
         self._key_serializer = copy.copy(serializer)
         return self
 
+    @checked()
     def with_value_serializer(self, serializer: Serializer) -> Self:
         """Serialize messages. Default: as for keys."""
         self._value_serializer = copy.copy(serializer)
         return self
 
+    @checked()
     def with_producer_properties(self, properties: Mapping[str, Any]) -> Self:
         """Give the bolt its own producer with these librdkafka properties.
 
@@ -67,6 +76,7 @@ class KafkaBoltSettings(Component):
         self.producer_properties = dict(properties)
         return self
 
+    @checked()
     def with_producer_callback(self, callback: ProducerCallback) -> Self:
         """Call `callback` with the result of each record and its tuple, after the ack or fail.
 
@@ -76,6 +86,7 @@ class KafkaBoltSettings(Component):
         self._callback = callback
         return self
 
+    @checked()
     def with_async(self, enabled: bool = True) -> Self:
         """Execute the next tuple before the broker has this one's record (the default).
 
@@ -85,6 +96,7 @@ class KafkaBoltSettings(Component):
         self._async = enabled
         return self
 
+    @checked()
     def with_fire_and_forget(self, enabled: bool = True) -> Self:
         """Ack tuples as soon as their records are queued for sending. Default: off.
 
@@ -93,15 +105,16 @@ class KafkaBoltSettings(Component):
         self._fire_and_forget = enabled
         return self
 
+    @checked()
     def with_lineage(
         self,
-        topic: str | None = None,
+        topic: Text | None = None,
         *,
-        partition: str = "partition",
-        offset: str = "offset",
-        part: str = "part",
+        partition: Text = "partition",
+        offset: Text = "offset",
+        part: Text = "part",
         traceparent: bool = False,
-        sampled: float = 1.0,
+        sampled: Share = 1.0,
     ) -> Self:
         """Write each tuple's origin as headers of its record. Default: off.
 
@@ -119,6 +132,25 @@ class KafkaBoltSettings(Component):
         """
         self._lineage = Lineage(topic, partition, offset, part, sampled if traceparent else None)
         return self
+
+    def refuses_inputs(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
+        """Return which field an input lacks, or ""."""
+        mapper, selector = self._mapper, self._selector
+        for (component, stream), fields in inputs.items():
+            has = f"the stream {stream!r} of {component!r} has {', '.join(fields) or 'no fields'}"
+            if (
+                type(mapper) is FieldNameBasedTupleToKafkaMapper
+                and mapper.message_field not in fields
+            ):
+                return (
+                    f"its KafkaBolt writes the field {mapper.message_field!r}, but {has}: name one "
+                    "of these in FieldNameBasedTupleToKafkaMapper(key_field, message_field)"
+                )
+            if isinstance(selector, FieldNameTopicSelector | FieldIndexTopicSelector):
+                refusal = selector.refuses(fields)
+                if refusal:
+                    return f"its KafkaBolt {refusal}, but {has}: name one that exists, or a default"
+        return ""
 
     def refuses_exactly_once(self) -> str:
         if self._fire_and_forget:

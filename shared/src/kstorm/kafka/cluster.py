@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import Text, checked
 
 
 class Partition(NamedTuple):
@@ -17,7 +18,8 @@ class Broker(NamedTuple):
     port: int
 
     @classmethod
-    def from_string(cls, address: str) -> "Broker":
+    @checked()
+    def from_string(cls, address: Text) -> "Broker":
         """Parse `host:port`. Raises `ConfigError` if it is malformed."""
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal():

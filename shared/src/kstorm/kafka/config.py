@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from kstorm.errors import ConfigError
-from kstorm.fitting import check_fields, fits
+from kstorm.fitting import Text, check_fields, fits
 from kstorm.kafka.hosts import BrokerHosts, StaticHosts
 from kstorm.kafka.message_limits import MOST_MESSAGE_BYTES
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
@@ -56,7 +56,6 @@ class ProcessingGuarantee(Enum):
 _CHECKED_BELOW: Final = (
     "hosts",
     "processing_guarantee",
-    "scheme",
     "start_offset_time",
     "zk_servers",
 )
@@ -138,6 +137,7 @@ class KafkaConfig:
     above. Properties in `SPOUTS_OWN_PROPERTIES` are rejected unless they have the value there."""
 
     def __post_init__(self) -> None:
+        check_multi_scheme(self.scheme)
         check_fields(self, but=_CHECKED_BELOW)
         if not self.topic:
             raise ConfigError("the spout config has no topic: name the topic to read")
@@ -147,7 +147,6 @@ class KafkaConfig:
                 "StaticHosts"
             )
         self._check_topic()
-        check_multi_scheme(self.scheme)
         self._check_properties()
         for name in (
             "fetch_size_bytes",
@@ -234,7 +233,7 @@ class SpoutConfig(KafkaConfig):
     """Milliseconds after which a partition that was read to its end no longer holds the watermark
     back. Its next messages may be late. None: every partition is waited for."""
 
-    output_stream_id: str = field(default=DEFAULT_STREAM, kw_only=True)
+    output_stream_id: Text = field(default=DEFAULT_STREAM, kw_only=True)
     failed_message_retry_manager: "str | Callable[[SpoutConfig], FailedMessageRetryManager]" = (
         field(default="kstorm.kafka.retry:ExponentialBackoffRetryManager", kw_only=True)
     )
@@ -296,12 +295,11 @@ class SpoutConfig(KafkaConfig):
         _check_at_least("retry_limit", self.retry_limit, -1)
         if self.event_time_idle_ms is not None:
             _check_at_least("event_time_idle_ms", self.event_time_idle_ms, 1)
-        if not (
-            self.event_time is None or isinstance(self.event_time, str) or callable(self.event_time)
-        ):
+        fields = self.scheme.output_fields
+        if isinstance(self.event_time, str) and self.event_time not in fields:
             raise ConfigError(
-                f"event_time is {self.event_time!r}: it must be the name of a field, or a function "
-                "that returns the time of a tuple"
+                f"event_time is {self.event_time!r}, but the scheme has only the fields "
+                f"{', '.join(fields)}: name one of these, or a function of a tuple"
             )
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kstorm.errors import ConfigError
-from kstorm.fitting import check_fields
+from kstorm.fitting import Natural, Text, check_fields, checked
 from kstorm.kafka.cluster import Broker, Partition
 
 
@@ -28,7 +28,7 @@ class BrokerHosts:
 class KafkaHosts(BrokerHosts):
     """Queries Kafka for partitions and leaders. Raises `ConfigError` if a value is out of range."""
 
-    bootstrap_servers: str | None = None
+    bootstrap_servers: Text | None = None
     """`host:port,…` of some brokers. None: the service's own (`KSTORM_BOOTSTRAP_SERVERS`)."""
 
     refresh_freq_secs: float = 60.0
@@ -83,18 +83,20 @@ class GlobalPartitionInformation:
     Raises `ConfigError` for a value of another type.
     """
 
-    topic: str
+    topic: Text
     partition_map: dict[int, Broker] = field(default_factory=dict)
     """The leaders by partition number."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def add_partition(self, partition: int, broker: Broker) -> None:
+    @checked()
+    def add_partition(self, partition: Natural, broker: Broker) -> None:
         """Set the leader of a partition."""
         self.partition_map[partition] = broker
 
-    def get_broker_for(self, partition: int) -> Broker | None:
+    @checked()
+    def get_broker_for(self, partition: Natural) -> Broker | None:
         """Return the leader of a partition, or None if the topic does not have the partition."""
         return self.partition_map.get(partition)
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kstorm.topology import Tuple, TupleBatch
+from kstorm.fitting import Natural, Text, checked
+from kstorm.topology import Fields, Tuple, TupleBatch
 
 Columns = tuple[list[Any], list[Any]]
 """The keys and the messages of a frame's tuples."""
@@ -30,7 +31,8 @@ class TupleToKafkaMapper(Protocol):
 class FieldNameBasedTupleToKafkaMapper:
     """Uses two fields. As in Storm, a tuple without the key field produces a record without a key."""
 
-    def __init__(self, key_field: str = "key", message_field: str = "message") -> None:
+    @checked()
+    def __init__(self, key_field: Text = "key", message_field: Text = "message") -> None:
         self.key_field = key_field
         self.message_field = message_field
 
@@ -70,7 +72,8 @@ class TopicSelector(Protocol):
 class DefaultTopicSelector:
     """Selects the same topic for every tuple."""
 
-    def __init__(self, topic: str) -> None:
+    @checked()
+    def __init__(self, topic: Text) -> None:
         self.topic = topic
 
     def get_topic(self, tuple: Tuple) -> str:
@@ -80,9 +83,15 @@ class DefaultTopicSelector:
 class FieldNameTopicSelector:
     """Reads the topic from a field. Uses `default` if the tuple lacks the field or it is empty."""
 
-    def __init__(self, field: str, default: str | None = None) -> None:
+    @checked()
+    def __init__(self, field: Text, default: Text | None = None) -> None:
         self.field = field
         self.default = default
+
+    def refuses(self, fields: Fields) -> str:
+        """Return which field of a stream is missing, or ""."""
+        missing = not self.default and self.field not in fields
+        return f"takes the topic from the field {self.field!r}" if missing else ""
 
     def get_topic(self, tuple: Tuple) -> str | None:
         if self.field not in tuple:
@@ -93,9 +102,15 @@ class FieldNameTopicSelector:
 class FieldIndexTopicSelector:
     """Reads the topic from the value at an index. Uses `default` if it is missing or empty."""
 
-    def __init__(self, index: int, default: str | None = None) -> None:
+    @checked()
+    def __init__(self, index: Natural, default: Text | None = None) -> None:
         self.index = index
         self.default = default
+
+    def refuses(self, fields: Fields) -> str:
+        """Return which value of a stream is missing, or ""."""
+        missing = not self.default and self.index >= len(fields)
+        return f"takes the topic from the value at index {self.index}" if missing else ""
 
     def get_topic(self, tuple: Tuple) -> str | None:
         if self.index >= len(tuple):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import checked
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
 
@@ -20,6 +21,7 @@ class ExponentialBackoffRetryManager:
     offset waits for it. If a message fails again while it waits, its wait starts again.
     """
 
+    @checked()
     def __init__(self, config: SpoutConfig) -> None:
         self._initial = config.retry_initial_delay_ms / 1000
         self._multiplier = config.retry_delay_multiplier

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import Positive, Text, checked
 from kstorm.kafka.message import SourceMessage
 from kstorm.kafka.message_limits import MOST_MESSAGE_BYTES, MOST_VALUES, check_json, check_size
 from kstorm.topology import Fields
@@ -110,7 +111,8 @@ class JsonScheme(OneTuple):
     bytes.
     """
 
-    def __init__(self, *fields: str, most_values: int = MOST_VALUES) -> None:
+    @checked()
+    def __init__(self, *fields: Text, most_values: Positive = MOST_VALUES) -> None:
         self.output_fields = Fields(*fields)
         self.most_values = most_values
 
@@ -138,6 +140,7 @@ def values_of(found: Mapping[str, Any], fields: Fields) -> Values:
 class SchemeAsMultiScheme:
     """Wraps a scheme as a multi-scheme."""
 
+    @checked()
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
 
@@ -155,6 +158,7 @@ class KeyValueSchemeAsMultiScheme(SchemeAsMultiScheme):
 
     scheme: KeyValueScheme
 
+    @checked()
     def __init__(self, scheme: KeyValueScheme) -> None:
         super().__init__(scheme)
 

@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Final
 
 from kstorm.errors import ConfigError, KstormError
+from kstorm.fitting import checked
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
 from kstorm.kafka.emitting import emit_rows
@@ -62,6 +63,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
 
     handles_unsendable = True
 
+    @checked()
     def __init__(self, config: SpoutConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self.spout_config = config
         self._clock = clock

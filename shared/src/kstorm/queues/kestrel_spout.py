@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import Text, checked
 from kstorm.kafka.scheme import RawMultiScheme, Scheme, SchemeAsMultiScheme
 from kstorm.queues.kestrel_config import KestrelConfig, host_infos, hosts_for_task
 from kstorm.queues.ports import QueuePorts, QueueReader
@@ -27,9 +28,10 @@ DEFAULT_CONFIG = KestrelConfig()
 class KestrelSpout(QueueSpout):
     """Reads a queue that exists on one or more Kestrel servers, each with its own messages."""
 
+    @checked()
     def __init__(
         self,
-        hosts: str | Sequence[str],
+        hosts: Text | Sequence[str],
         port: int,
         queue_name: str,
         scheme: Scheme | None = None,

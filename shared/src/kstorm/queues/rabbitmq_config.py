@@ -85,14 +85,14 @@ class RabbitMQConfig:
     """Maximum pause in milliseconds. A random factor from 0.5 to 1 spreads the reconnects."""
 
     def __post_init__(self) -> None:
-        check_fields(self, but=("hosts", "scheme"))
+        check_multi_scheme(self.scheme)
+        check_fields(self, but=("hosts",))
         if not self.queue:
             raise ConfigError("the RabbitMQ config has no queue: name the queue to read")
         if not fits(self.hosts, Sequence[str]) or not self.hosts:
             raise ConfigError(f"hosts is {self.hosts!r}: it must be a list of at least one host")
         for host in self.hosts:
             _address(host, 0)
-        check_multi_scheme(self.scheme)
         if isinstance(self.scheme, MessageMetadataSchemeAsMultiScheme):
             raise ConfigError(
                 "scheme is a MessageMetadataSchemeAsMultiScheme, which needs a message's "

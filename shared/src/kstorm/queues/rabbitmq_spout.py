@@ -8,6 +8,7 @@
 requeues its open messages. Tasks share the queue, each with its own consumer.
 """
 
+from kstorm.fitting import checked
 from kstorm.queues.ports import QueuePorts, QueueReader
 from kstorm.queues.rabbitmq_config import RabbitMQConfig
 from kstorm.queues.spout import QueueSpout
@@ -17,6 +18,7 @@ from kstorm.topology import Config, TopologyContext
 class RabbitMQSpout(QueueSpout):
     """A spout that reads a RabbitMQ queue."""
 
+    @checked()
     def __init__(self, config: RabbitMQConfig) -> None:
         super().__init__(config.queue, config.scheme)
         self.rabbitmq_config = config

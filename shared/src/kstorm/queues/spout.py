@@ -14,6 +14,7 @@ from typing import Final
 from kstorm.core.dead_letters import UNDECODABLE, kind_of
 from kstorm.core.failure_notes import note_of
 from kstorm.errors import KstormError
+from kstorm.fitting import Text, checked
 from kstorm.kafka.emitting import emit_message, explain_unemittable
 from kstorm.kafka.scheme import MultiScheme, Values
 from kstorm.queues.ports import QueueMessage, QueueMessageId, QueuePorts, QueueReader
@@ -37,7 +38,8 @@ class QueueSpout(Spout):
 
     handles_unsendable = True
 
-    def __init__(self, queue: str, scheme: MultiScheme) -> None:
+    @checked()
+    def __init__(self, queue: Text, scheme: MultiScheme) -> None:
         self._queue, self._scheme = queue, scheme
 
     def open_reader(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import Positive, Text, checked
 from kstorm.formats import PROTOBUF
 from kstorm.kafka.message_limits import MOST_VALUES
 from kstorm.registry.config import SchemaRegistry, imported
@@ -24,12 +25,13 @@ class ProtobufScheme(RegistryScheme):
 
     format = PROTOBUF
 
+    @checked()
     def __init__(
         self,
         registry: SchemaRegistry,
         message_type: Any,
-        *fields: str,
-        most_values: int = MOST_VALUES,
+        *fields: Text,
+        most_values: Positive = MOST_VALUES,
     ) -> None:
         super().__init__(registry, *fields, most_values=most_values)
         self.message_type = message_type
@@ -67,6 +69,7 @@ class ProtobufSerializer(RegistrySerializer):
 
     format = PROTOBUF
 
+    @checked()
     def __init__(
         self,
         registry: SchemaRegistry,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import Positive, Text, checked
 from kstorm.formats import RegistryFormat
 from kstorm.kafka.message_limits import MOST_VALUES
 from kstorm.kafka.scheme import OneTuple, Values, values_of
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 class RegistryScheme(OneTuple):
     """Base of the schemes. An unopened copy holds no connection."""
 
+    @checked()
     def __init__(
-        self, registry: SchemaRegistry, *fields: str, most_values: int = MOST_VALUES
+        self, registry: SchemaRegistry, *fields: Text, most_values: Positive = MOST_VALUES
     ) -> None:
         if not fields:
             raise ConfigError(
@@ -77,12 +79,13 @@ class RegistryScheme(OneTuple):
 class SchemaScheme(RegistryScheme):
     """Base of the schemes whose reader's schema is a string."""
 
+    @checked()
     def __init__(
         self,
         registry: SchemaRegistry,
-        *fields: str,
-        schema: str | None = None,
-        most_values: int = MOST_VALUES,
+        *fields: Text,
+        schema: Text | None = None,
+        most_values: Positive = MOST_VALUES,
     ) -> None:
         super().__init__(registry, *fields, most_values=most_values)
         self.schema = schema

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import Text, checked
 from kstorm.formats import RegistryFormat
 from kstorm.registry.config import SchemaRegistry, imported
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 class RegistrySerializer:
     """Base of the serializers. An unopened copy holds no connection."""
 
+    @checked()
     def __init__(self, registry: SchemaRegistry, properties: Mapping[str, Any] | None) -> None:
         self.registry = registry
         self.properties = dict(properties or {})
@@ -75,8 +77,9 @@ class SchemaSerializer(RegistrySerializer):
     """Base of the serializers whose schema is a string. confluent-kafka's two classes take the same
     arguments in a different order, so they are passed by keyword."""
 
+    @checked()
     def __init__(
-        self, registry: SchemaRegistry, schema: str, properties: Mapping[str, Any] | None = None
+        self, registry: SchemaRegistry, schema: Text, properties: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(registry, properties)
         self.schema = schema

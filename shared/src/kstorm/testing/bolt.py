@@ -34,6 +34,7 @@ from kstorm.core.wire import (
     unpack_pairs,
 )
 from kstorm.errors import TopologyError
+from kstorm.fitting import Text, checked
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.spouts import FeederSpout
 from kstorm.testing.unchanged import watch_values
@@ -64,10 +65,11 @@ class BoltTester(Generic[B]):
     `Config`. On direct streams, emit to the task of the component "consumer".
     """
 
+    @checked()
     def __init__(
         self,
         bolt: B,
-        *fields: str | Iterable[str],
+        *fields: Text | Iterable[str],
         inputs: Mapping[str | tuple[str, str], Iterable[str]] | None = None,
         resources: dict[str, Any] | None = None,
         **settings: Any,
@@ -105,10 +107,11 @@ class BoltTester(Generic[B]):
 
     # Driving.
 
+    @checked()
     def give(
         self,
         values: Sequence[Any],
-        source: str | tuple[str, str] | None = None,
+        source: Text | tuple[str, str] | None = None,
         message_id: Any = None,
     ) -> Any:
         """Execute a tuple and return the id of its message.
@@ -198,11 +201,13 @@ class BoltTester(Generic[B]):
 
     # What happened.
 
-    def emitted(self, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
+    @checked()
+    def emitted(self, stream: Text = DEFAULT_STREAM) -> list[list[Any]]:
         """Return the values of every tuple emitted on a stream, as its consumer receives them."""
         return [values for values, _ in self._emits(stream)]
 
-    def anchors(self, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
+    @checked()
+    def anchors(self, stream: Text = DEFAULT_STREAM) -> list[list[Any]]:
         """Return the messages that each tuple emitted on a stream is anchored to. Empty if
         unanchored."""
         return [messages for _, messages in self._emits(stream)]

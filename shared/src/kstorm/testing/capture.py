@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kstorm.fitting import Text, checked
 from kstorm.testing.external_topics import COMMIT
 from kstorm.topology import (
     DEFAULT_STREAM,
@@ -31,7 +32,10 @@ class TupleCaptureBolt(BasicBolt):
         """All tuples, in execution order."""
         return list(self._captured)
 
-    def values(self, component: str | None = None, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
+    @checked()
+    def values(
+        self, component: Text | None = None, stream: Text = DEFAULT_STREAM
+    ) -> list[list[Any]]:
         """Return the values of the tuples of a stream, optionally only of one component."""
         return [
             list(tuple)

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from kstorm.errors import KstormError, TopologyError
+from kstorm.fitting import Natural, Positive, Share, Text, checked
 from kstorm.testing.observed_cluster import ObservedCluster
 from kstorm.testing.placement import DiskFate, Heir
 from kstorm.testing.process import SimulatedProcess
@@ -47,6 +48,7 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
     the seed.
     """
 
+    @checked()
     def __init__(
         self,
         topology: Topology,
@@ -94,7 +96,8 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
                 return True
         return False
 
-    def run_until_idle(self, most_steps: int = _MOST_STEPS) -> None:
+    @checked()
+    def run_until_idle(self, most_steps: Positive = _MOST_STEPS) -> None:
         """Take steps until nothing is left to do at the current time.
 
         Raises `KstormError` after `most_steps`. A spout that always has another tuple keeps the
@@ -108,6 +111,7 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
             "spouts run dry, or take single steps with step()"
         )
 
+    @checked()
     def advance_time(self, seconds: float, run: bool = True) -> None:
         """Advance the clock in small strides at which ticks and timeouts fire.
 
@@ -134,6 +138,7 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
                 self.run_until_idle()
                 self.checkpoint()
 
+    @checked()
     def run_for(self, seconds: float) -> None:
         """Let `seconds` pass while all work is done, then take a checkpoint.
 
@@ -161,7 +166,10 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
 
     # Faults and checkpoints.
 
-    def crash(self, component: str, executor: int | None = None, disk: DiskFate = "kept") -> None:
+    @checked()
+    def crash(
+        self, component: Text, executor: Natural | None = None, disk: DiskFate = "kept"
+    ) -> None:
         """Kill the processes of a component, or one of them, and restart them immediately.
 
         They lose their memory, and everything that they had sent but that was not delivered. They
@@ -178,13 +186,15 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
             self._processes.crash(self._known(component), number, disk)
         self._start_tasks(self._processes.of(self._known(component)))
 
-    def remake_changelog(self, component: str) -> None:
+    @checked()
+    def remake_changelog(self, component: Text) -> None:
         """Delete and recreate a component's changelog while all of its processes are down. Its
         state is then empty."""
         self._processes.remake_changelog(self._known(component))
         self._start_tasks(self._processes.of(self._known(component)))
 
-    def vanish(self, component: str, executor: int = 0) -> bool:
+    @checked()
+    def vanish(self, component: Text, executor: Natural = 0) -> bool:
         """Kill a process that stays away longer than its session, so that the others get its tasks.
 
         `scale` brings it back. Returns False and does nothing if the component has no other
@@ -195,10 +205,11 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
             self._start_tasks(self._processes.of(self._known(component)))
         return vanished
 
+    @checked()
     def pause(
         self,
-        component: str,
-        executor: int | None = None,
+        component: Text,
+        executor: Natural | None = None,
         heir: Heir = "stranger",
         sleeps: bool = True,
     ) -> None:
@@ -232,7 +243,8 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
         """Let the spouts emit again."""
         self._activate(True)
 
-    def scale(self, component: str, executors: int) -> None:
+    @checked()
+    def scale(self, component: Text, executors: Positive) -> None:
         """Change the number of processes of a component (Storm's rebalance, `kubectl scale`).
 
         Moving tasks are handed over step by step while all others keep working. Raises
@@ -245,7 +257,8 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
         self._world.tell(f"at {self.now:g} s {component} is scaled to {executors}")
         self._processes.scale(self._known(component), executors)
 
-    def stall(self, topic: str, partition: int = 0) -> None:
+    @checked()
+    def stall(self, topic: Text, partition: Natural = 0) -> None:
         """Make one partition of a topic unavailable, until `heal` or until nothing else is left to
         do."""
         self._world.tell(f"at {self.now:g} s {topic}[{partition}] is unavailable")
@@ -264,7 +277,8 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
         for process in self._processes:
             process.wake()
 
-    def rewind(self, component: str, executor: int = 0, to: int | None = None) -> None:
+    @checked()
+    def rewind(self, component: Text, executor: Natural = 0, to: Natural | None = None) -> None:
         """Set the committed offsets of one process's tasks back, as when a group's offsets expire
         or are reset.
 
@@ -283,7 +297,8 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
         """Compact all changelogs: remove superseded records and expired tombstones."""
         self._world.logs.compact_all(self.now, self._world.tombstone_secs)
 
-    def begin_checkpoint(self, component: str | None = None) -> None:
+    @checked()
+    def begin_checkpoint(self, component: Text | None = None) -> None:
         """Start a checkpoint of one component's processes, or of all. It proceeds in steps, and a
         crash may interrupt it."""
         for process in (
@@ -291,12 +306,14 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
         ):
             process.begin_checkpoint()
 
-    def checkpoint(self, component: str | None = None) -> None:
+    @checked()
+    def checkpoint(self, component: Text | None = None) -> None:
         """Take a complete checkpoint of one component's processes, or of all. Runs until idle."""
         self.begin_checkpoint(component)
         self.run_until_idle()
 
-    def limit_intake(self, high: int, low: int) -> None:
+    @checked()
+    def limit_intake(self, high: Positive, low: Natural) -> None:
         """Let processes stop polling above `high` records in hand, until `low` are left.
 
         A record is in hand until its results have arrived.
@@ -305,8 +322,9 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
         for process in self._processes:
             limit_intake(process, self._world.intake)
 
+    @checked()
     def disturb(
-        self, duplicate: float = 0.0, reorder: float = 0.0, unanswered: float = 0.0
+        self, duplicate: Share = 0.0, reorder: Share = 0.0, unanswered: Share = 0.0
     ) -> None:
         """Set the probabilities that a record is delivered twice, that one arrives too early, and
         that a transaction request gets no answer."""

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kstorm.errors import KstormError, TopologyError
+from kstorm.errors import ArgumentError, KstormError, TopologyError
+from kstorm.fitting import checked
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.replacement import replace_components
 from kstorm.testing.spouts import FixedTuple, FixedTupleSpout
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from kstorm.testing.kafka import FakeKafka
 
 
+@checked()
 def complete_topology(
     topology: Topology,
     tuples: Mapping[str, Iterable[Sequence[Any] | FixedTuple]],
@@ -30,6 +32,10 @@ def complete_topology(
     that list. KafkaBolts write to `kafka`, if it is given. Raises `TopologyError` if `tuples` names
     a component that is not a spout, or omits a spout.
     """
+    if kafka is not None and not hasattr(kafka, "cluster"):
+        raise ArgumentError(
+            f"complete_topology: kafka is {kafka!r}: it must be a FakeKafka or None"
+        )
     check_names(topology, set(tuples))
     spouts = {}
     for name, given in tuples.items():

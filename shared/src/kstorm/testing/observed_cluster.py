@@ -7,6 +7,7 @@ from typing import Any
 
 from kstorm.core.dead_letters import DeadLetter, decode_letter
 from kstorm.errors import KstormError, TopologyError
+from kstorm.fitting import Natural, Text, checked
 from kstorm.testing.logs import TopicPartition
 from kstorm.testing.placement import Placement
 from kstorm.testing.process import SimulatedProcess
@@ -20,6 +21,7 @@ from kstorm.topology.topology import ACKER_COMPONENT
 class ObservedCluster:
     """Base of `LocalCluster`: outcomes, records, errors, processes and components."""
 
+    @checked()
     def __init__(self, topology: Topology, world: SimulatedWorld) -> None:
         self.topology, self._world = topology, world
         self._processes = Placement(world)
@@ -29,21 +31,25 @@ class ObservedCluster:
         """Seconds since the cluster started, by its clock."""
         return self._world.now
 
-    def acked(self, spout: str, task: int | None = None) -> list[Any]:
+    @checked()
+    def acked(self, spout: Text, task: Natural | None = None) -> list[Any]:
         """Return the ids of messages acked to a spout, or to one of its tasks, given by index."""
         return self._outcomes(self._world.acked, spout, task)
 
-    def failed(self, spout: str, task: int | None = None) -> list[Any]:
+    @checked()
+    def failed(self, spout: Text, task: Natural | None = None) -> list[Any]:
         """Return the ids of failed or timed-out messages of a spout, or of one of its tasks."""
         return self._outcomes(self._world.failed, spout, task)
 
-    def emitted(self, component: str, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
+    @checked()
+    def emitted(self, component: Text, stream: Text = DEFAULT_STREAM) -> list[list[Any]]:
         """Return the values of every tuple that a component emitted on a stream."""
         if stream not in self.topology.component(component).streams:
             raise TopologyError(f"{component!r} declares no stream {stream!r}")
         return list(self._world.emitted[component, stream])
 
-    def sent(self, topic: str) -> list[bytes]:
+    @checked()
+    def sent(self, topic: Text) -> list[bytes]:
         """Return the records of one of the topology's topics, partition by partition."""
         return self._world.logs.topic(topic)
 
@@ -79,11 +85,13 @@ class ObservedCluster:
             process.tally()
         return self._world.seen
 
-    def processes(self, component: str) -> Sequence[SimulatedProcess[Any]]:
+    @checked()
+    def processes(self, component: Text) -> Sequence[SimulatedProcess[Any]]:
         """Return the simulated processes of a component, for inspection."""
         return self._processes.of(self._known(component))
 
-    def executors(self, component: str) -> int:
+    @checked()
+    def executors(self, component: Text) -> int:
         """Return the number of processes of a component."""
         return len(self._processes.of(self._known(component)))
 
@@ -101,7 +109,8 @@ class ObservedCluster:
             if isinstance(process, SpoutProcess)
         )
 
-    def instance(self, component: str, task: int = 0) -> Spout | Bolt | BasicBolt:
+    @checked()
+    def instance(self, component: Text, task: Natural = 0) -> Spout | Bolt | BasicBolt:
         """Return the spout or bolt object that runs a task now. A crash replaces it."""
         if 0 <= task < self.topology.component(component).num_tasks:
             while not start_task(process := self._processes.holder(component, task), task):

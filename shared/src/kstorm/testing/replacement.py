@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kstorm.errors import TopologyError
+from kstorm.fitting import checked
 from kstorm.topology import BasicBolt, Bolt, Positioned, Spout, Topology
 
 
+@checked()
 def replace_components(
     topology: Topology, components: Mapping[str, Spout | Bolt | BasicBolt]
 ) -> Topology:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from kstorm.errors import TopologyError
+from kstorm.fitting import Natural, Positive, checked
 from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
@@ -33,7 +34,8 @@ class TestWordSpout(Spout):
     __test__ = False  # keeps pytest from collecting it as a test
     WORDS = ("nathan", "mike", "jackson", "golda", "bertels")
 
-    def __init__(self, limit: int | None = 100) -> None:
+    @checked()
+    def __init__(self, limit: Natural | None = 100) -> None:
         self._limit = limit
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
@@ -94,7 +96,8 @@ class TestGlobalCount(Bolt):
 class NGrouping(CustomStreamGrouping):
     """Sends every tuple to the `n` tasks with the lowest ids (Storm's `NGrouping`)."""
 
-    def __init__(self, n: int) -> None:
+    @checked()
+    def __init__(self, n: Positive) -> None:
         self._n = n
 
     def prepare(

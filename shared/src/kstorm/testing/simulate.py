@@ -7,7 +7,8 @@ from math import isinf
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kstorm.errors import ConfigError, KstormError, TopologyError
+from kstorm.errors import ArgumentError, ConfigError, KstormError, TopologyError
+from kstorm.fitting import Natural, checked, fits
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.complete import check_names
@@ -86,6 +87,7 @@ class _Trial:
     kafka: "Callable[[], FakeKafka] | None"
 
 
+@checked()
 def simulate(
     topology: Topology | Callable[[], Topology],
     inputs: Mapping[str, Iterable[Sequence[Any] | FixedTuple]],
@@ -93,7 +95,7 @@ def simulate(
     seeds: Iterable[int] = range(100),
     *,
     faults: Collection[str] = FAULTS,
-    steps: int = 2000,
+    steps: Natural = 2000,
     only: Collection[int] | None = None,
     resources: dict[str, Any] | None = None,
     kafka: "Callable[[], FakeKafka] | None" = None,
@@ -129,6 +131,10 @@ def simulate(
     still unfinished. "offsets set back" is left out there, because exactly-once processing cannot
     survive an offset reset.
     """
+    if kafka is not None and not fits(kafka, Callable[[], Any]):
+        raise ArgumentError(
+            f"simulate: kafka is {kafka!r}: it must be a function that returns a FakeKafka, or None"
+        )
     given = {name: [_fixed(values) for values in tuples] for name, tuples in inputs.items()}
     _check_faults(faults)
     trial = _Trial(topology, given, judge, faults, steps, resources, kafka)

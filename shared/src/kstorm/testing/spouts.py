@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstorm.core.watermarks import Idleness
+from kstorm.fitting import Text, check_fields, checked
 from kstorm.testing.log_share import LogShare
 from kstorm.topology import (
     DEFAULT_STREAM,
@@ -28,7 +29,10 @@ class FixedTuple:
     """A tuple to emit on a stream."""
 
     values: Sequence[Any]
-    stream: str = DEFAULT_STREAM
+    stream: Text = DEFAULT_STREAM
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class FeederSpout(Timed, Positioned, Spout):
@@ -49,9 +53,10 @@ class FeederSpout(Timed, Positioned, Spout):
     task, no matter which one emits it.
     """
 
+    @checked()
     def __init__(
         self,
-        *fields: str | Iterable[str],
+        *fields: Text | Iterable[str],
         streams: Mapping[str, Iterable[str]] | None = None,
         replay: bool = False,
     ) -> None:
@@ -63,8 +68,9 @@ class FeederSpout(Timed, Positioned, Spout):
         }
         self._source = _Source(replay)
 
+    @checked()
     def feed(
-        self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
+        self, values: Sequence[Any], message_id: Any = None, stream: Text = DEFAULT_STREAM
     ) -> None:
         """Add a tuple to emit. With a `message_id`, unique per message, it is tracked."""
         self._source.feed(message_id, FixedTuple(values, stream))
@@ -121,6 +127,7 @@ class FixedTupleSpout(FeederSpout):
     ["word"]})`.
     """
 
+    @checked()
     def __init__(
         self,
         tuples: Iterable[Sequence[Any] | FixedTuple],

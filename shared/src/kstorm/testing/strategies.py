@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC
 from typing import Any, Final
 
+from kstorm.fitting import Natural, Positive, Text, checked
 from kstorm.testing.random_components import DrawnTopology, Drop, FanOut, Hold, PassOn
 from kstorm.testing.spouts import FeederSpout
 from kstorm.topology import (
@@ -69,8 +70,9 @@ def values() -> st.SearchStrategy[Any]:
     )
 
 
+@checked()
 def tuples(
-    *fields: str | Iterable[str], **of: st.SearchStrategy[Any]
+    *fields: Text | Iterable[str], **of: st.SearchStrategy[Any]
 ) -> st.SearchStrategy[list[Any]]:
     """Generate the values of one tuple with these fields: `tuples("word", "count",
     count=st.integers())`.
@@ -88,8 +90,9 @@ def tuples(
     return st.tuples(*(of.get(name, values()) for name in names)).map(list)
 
 
+@checked()
 def messages(
-    *fields: str | Iterable[str], max_size: int = 10, **of: st.SearchStrategy[Any]
+    *fields: Text | Iterable[str], max_size: Natural = 10, **of: st.SearchStrategy[Any]
 ) -> st.SearchStrategy[list[list[Any]]]:
     """Generate a spout's input for `complete_topology`: zero to `max_size` of `tuples(…)`."""
     return st.lists(tuples(*fields, **of), max_size=max_size)
@@ -102,14 +105,13 @@ def any_bolts() -> st.SearchStrategy[BasicBolt | Bolt]:
     return st.sampled_from(kinds).map(lambda kind: kind())
 
 
-@st.composite
+@checked()
 def topologies(
-    draw: st.DrawFn,
     bolts: st.SearchStrategy[Bolt | BasicBolt] | None = None,
     fields: Iterable[str] = ("key", "value"),
-    max_bolts: int = 4,
-    max_tasks: int = 3,
-) -> DrawnTopology:
+    max_bolts: Positive = 4,
+    max_tasks: Positive = 3,
+) -> st.SearchStrategy[DrawnTopology]:
     """Generate small valid topologies without cycles.
 
     They have one or two `FeederSpout`s with these fields, and one to `max_bolts` bolts. Every bolt
@@ -117,7 +119,17 @@ def topologies(
     `bolts` draws the bolts (default: `any_bolts()`). Each must accept the tuples of all other bolts
     and of the spouts. Spouts are named spout-0 and so on, bolts bolt-0.
     """
-    some_bolt = any_bolts() if bolts is None else bolts
+    return _topologies(any_bolts() if bolts is None else bolts, fields, max_bolts, max_tasks)
+
+
+@st.composite
+def _topologies(
+    draw: st.DrawFn,
+    bolts: st.SearchStrategy[Bolt | BasicBolt],
+    fields: Iterable[str],
+    max_bolts: int,
+    max_tasks: int,
+) -> DrawnTopology:
     config = Config(
         topology_acker_executors=draw(st.integers(1, 2)),
         topology_acker_tasks=draw(st.integers(1, 3)),
@@ -128,7 +140,7 @@ def topologies(
         builder.set_spout(f"spout-{number}", FeederSpout(*fields), draw(st.integers(1, max_tasks)))
         streams.append((f"spout-{number}", "default", Fields(*fields), False))
     for number in range(draw(st.integers(1, max_bolts))):
-        name, bolt = f"bolt-{number}", draw(some_bolt)
+        name, bolt = f"bolt-{number}", draw(bolts)
         executors = draw(st.integers(1, max_tasks))
         declarer = builder.set_bolt(name, bolt, executors).set_num_tasks(
             draw(st.integers(executors, max_tasks))

@@ -4,15 +4,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kstorm.errors import TopologyError
+from kstorm.fitting import Natural, Text, checked
 from kstorm.topology import DEFAULT_STREAM, Fields, Source, Tuple
 
 
+@checked()
 def make_tuple(
     values: Sequence[Any],
     fields: Iterable[str] | None = None,
-    component: str = "component",
-    stream: str = DEFAULT_STREAM,
-    task: int = 1,
+    component: Text = "component",
+    stream: Text = DEFAULT_STREAM,
+    task: Natural = 1,
 ) -> Tuple:
     """Make a tuple as emitted by `task` of `component` on `stream`: `make_tuple(["cow"],
     ["word"])`.

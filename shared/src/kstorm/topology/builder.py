@@ -10,11 +10,12 @@
 cause and the remedy.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from kstorm.errors import ConfigError, TopologyError
+from kstorm.fitting import Text, checked
 from kstorm.topology.component import Wrapped, configuration_of
 from kstorm.topology.components import BasicBolt, Bolt, CustomStreamGrouping, Spout
 from kstorm.topology.config import Config
@@ -39,6 +40,7 @@ from kstorm.topology.validate import check_count, check_id, check_tasks, check_w
 class TopologyBuilder:
     """Collects components, then builds the topology. `name` prefixes all its topics."""
 
+    @checked("name")
     def __init__(self, name: str, config: Config | None = None) -> None:
         check_id("topology", name)
         self.name = name
@@ -55,7 +57,7 @@ class TopologyBuilder:
                 f"spout {id!r} is a {type(spout).__name__}: give set_spout an instance of a Spout "
                 "subclass"
             )
-        return SpoutDeclarer(self._add(id, spout, parallelism))
+        return SpoutDeclarer(self._add(id, spout, parallelism), self.config)
 
     def set_bolt(
         self, id: str, bolt: Bolt | BasicBolt | Wrapped, parallelism: int = 1
@@ -68,7 +70,7 @@ class TopologyBuilder:
                 f"bolt {id!r} is a {type(bolt).__name__}: give set_bolt an instance of a Bolt or "
                 "BasicBolt subclass"
             )
-        return BoltDeclarer(self._add(id, bolt, parallelism))
+        return BoltDeclarer(self._add(id, bolt, parallelism), self.config)
 
     def build(self) -> Topology:
         """Check the wiring and return the topology. Raises `TopologyError`."""
@@ -110,10 +112,7 @@ class _Declared:
     def spec(self, config: Config) -> ComponentSpec:
         declarer = OutputFieldsDeclarer(self.id)
         self.component.declare_output_fields(declarer)
-        try:
-            own = config.override(**configuration_of(self.component)).override(**self.overrides)
-        except ConfigError as error:
-            raise TopologyError(f"the configuration of {self.id!r}: {error}") from None
+        own = _configuration(self.id, config, configuration_of(self.component), self.overrides)
         return ComponentSpec(
             id=self.id,
             kind="spout" if isinstance(self.component, Spout) else "bolt",
@@ -126,11 +125,21 @@ class _Declared:
         )
 
 
+def _configuration(id: str, config: Config, *overrides: Mapping[str, Any]) -> Config:
+    """Return a component's settings. Raises `TopologyError` if one of them is invalid."""
+    try:
+        for each in overrides:
+            config = config.override(**each)
+    except ConfigError as error:
+        raise TopologyError(f"the configuration of {id!r}: {error}") from None
+    return config
+
+
 class _Declarer:
     """Declarations common to all components."""
 
-    def __init__(self, declared: _Declared) -> None:
-        self._declared = declared
+    def __init__(self, declared: _Declared, config: Config) -> None:
+        self._declared, self._config = declared, config
 
     def set_num_tasks(self, tasks: int) -> Self:
         """Fix the number of tasks, at least the parallelism.
@@ -146,10 +155,13 @@ class _Declarer:
 
         The component reads its own settings as `config["name"]`.
         """
-        self._declared.overrides.update(settings)
+        overrides = {**self._declared.overrides, **settings}
+        _configuration(self._declared.id, self._config, overrides)
+        self._declared.overrides = overrides
         return self
 
-    def add_configuration(self, name: str, value: Any) -> Self:
+    @checked()
+    def add_configuration(self, name: Text, value: Any) -> Self:
         """Set one setting. The name may be any string: `add_configuration("my.limit", 5)`."""
         return self.add_configurations(**{name: value})
 
@@ -165,7 +177,8 @@ class SpoutDeclarer(_Declarer):
 class BoltDeclarer(_Declarer):
     """Declares a bolt's subscriptions. Every method takes a component and one of its streams."""
 
-    def grouping(self, component: str, grouping: Grouping, stream: str = DEFAULT_STREAM) -> Self:
+    @checked()
+    def grouping(self, component: Text, grouping: Grouping, stream: Text = DEFAULT_STREAM) -> Self:
         """Subscribe with a grouping object.
 
         Raises `TopologyError` if the bolt already subscribes to the stream.
@@ -179,46 +192,55 @@ class BoltDeclarer(_Declarer):
         self._declared.inputs.append(Input(component, stream, grouping))
         return self
 
-    def shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+    @checked()
+    def shuffle_grouping(self, component: Text, stream: Text = DEFAULT_STREAM) -> Self:
         """Send to each task in turn."""
         return self.grouping(component, ShuffleGrouping(), stream)
 
-    def local_or_shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+    @checked()
+    def local_or_shuffle_grouping(self, component: Text, stream: Text = DEFAULT_STREAM) -> Self:
         """Same as shuffle: all tuples go through Kafka, so no task is more local than another."""
         return self.shuffle_grouping(component, stream)
 
-    def none_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+    @checked()
+    def none_grouping(self, component: Text, stream: Text = DEFAULT_STREAM) -> Self:
         """Same as shuffle, as in Storm."""
         return self.grouping(component, NoneGrouping(), stream)
 
+    @checked()
     def fields_grouping(
-        self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM
+        self, component: Text, fields: Iterable[str] | str, stream: Text = DEFAULT_STREAM
     ) -> Self:
         """Send tuples with equal values of `fields` to the same task:
         `fields_grouping("split", Fields("word"))`.
         """
         return self.grouping(component, FieldsGrouping(Fields(fields)), stream)
 
+    @checked()
     def partial_key_grouping(
-        self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM
+        self, component: Text, fields: Iterable[str] | str, stream: Text = DEFAULT_STREAM
     ) -> Self:
         """Send each key's tuples to the less loaded of two tasks."""
         return self.grouping(component, PartialKeyGrouping(Fields(fields)), stream)
 
-    def all_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+    @checked()
+    def all_grouping(self, component: Text, stream: Text = DEFAULT_STREAM) -> Self:
         """Send every tuple to every task."""
         return self.grouping(component, AllGrouping(), stream)
 
-    def global_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+    @checked()
+    def global_grouping(self, component: Text, stream: Text = DEFAULT_STREAM) -> Self:
         """Send every tuple to the task with the lowest id."""
         return self.grouping(component, GlobalGrouping(), stream)
 
-    def direct_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+    @checked()
+    def direct_grouping(self, component: Text, stream: Text = DEFAULT_STREAM) -> Self:
         """Send to the task that the emitter names. The stream must be declared direct."""
         return self.grouping(component, DirectGrouping(), stream)
 
+    @checked()
     def custom_grouping(
-        self, component: str, grouping: CustomStreamGrouping, stream: str = DEFAULT_STREAM
+        self, component: Text, grouping: CustomStreamGrouping, stream: Text = DEFAULT_STREAM
     ) -> Self:
         """Send to the tasks that the given object chooses."""
         return self.grouping(component, CustomGrouping(grouping), stream)

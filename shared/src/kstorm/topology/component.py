@@ -1,6 +1,6 @@
 """Base of spouts and bolts."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from typing import Any
 
 from kstorm.errors import ConfigError
@@ -51,6 +51,14 @@ class Component:
         `inputs` are the fields of each (component, stream). The default, "", means that it can.
         """
         return ""
+
+    def grouped_by(self) -> Collection[str]:
+        """Return fields whose equal values must reach the same task, for a correct result.
+
+        The builder then refuses inputs that several tasks share in another way. The default,
+        without fields, means that any task may receive any tuple.
+        """
+        return ()
 
     def metrics(self) -> Mapping[str, float]:
         """Return metrics of this task for `/metrics` and `/status`, by name. The default returns

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kstorm.errors import TopologyError
+from kstorm.fitting import checked
 from kstorm.topology.fields import Fields
 from kstorm.topology.tuple import DEFAULT_STREAM
 
@@ -25,6 +26,7 @@ class OutputFieldsDeclarer:
         self._component = component
         self.streams: dict[str, StreamSpec] = {}
 
+    @checked()
     def declare(self, *fields: str | Iterable[str], direct: bool = False) -> None:
         """Declare the default stream: `declare("word", "count")` or `declare(Fields("word",
         "count"))`.
@@ -33,6 +35,7 @@ class OutputFieldsDeclarer:
         """
         self.declare_stream(DEFAULT_STREAM, *fields, direct=direct)
 
+    @checked("stream")
     def declare_stream(
         self, stream: str, *fields: str | Iterable[str], direct: bool = False
     ) -> None:
@@ -40,14 +43,14 @@ class OutputFieldsDeclarer:
 
         Raises `TopologyError` if it is declared twice or its name starts with `__`.
         """
+        if not isinstance(stream, str) or not stream or stream.startswith("__"):
+            raise TopologyError(
+                f"{self._component!r} declares the stream {stream!r}: use a name that does not "
+                "start with '__'"
+            )
         if stream in self.streams:
             raise TopologyError(
                 f"{self._component!r} declares its stream {stream!r} twice: declare each stream "
                 "once"
-            )
-        if not stream or stream.startswith("__"):
-            raise TopologyError(
-                f"{self._component!r} declares the stream {stream!r}: use a name that does not "
-                "start with '__'"
             )
         self.streams[stream] = StreamSpec(stream, Fields(*fields), direct)

@@ -1,11 +1,13 @@
 """A bolt that drops duplicates, for sources that deliver a message more than once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from kstorm.fitting import Positive, Text, checked
 from kstorm.topology.collectors import BasicOutputCollector
 from kstorm.topology.components import StatefulBasicBolt
 from kstorm.topology.declarer import OutputFieldsDeclarer
+from kstorm.topology.fields import Fields
 from kstorm.topology.keys import comparable, list_text
 from kstorm.topology.tuple import Tuple
 
@@ -20,21 +22,35 @@ class DistinctBolt(StatefulBasicBolt):
     may be.
     """
 
-    def __init__(self, fields: Sequence[str] | str, id_field: str, window: int = 100_000) -> None:
+    @checked()
+    def __init__(
+        self, fields: Sequence[str] | str, id_field: Text, window: Positive = 100_000
+    ) -> None:
         """`fields` are the fields to pass on. All others are dropped.
 
         `window` is the number of IDs that each task remembers, with two state entries per ID.
-        Choose more than the number of messages between a message and its duplicate. Raises
-        `ValueError` if it is below 1.
+        Choose more than the number of messages between a message and its duplicate.
         """
-        if window < 1:
-            raise ValueError(f"window is {window}: a task must remember one id at least")
         self._fields = [fields] if isinstance(fields, str) else list(fields)
         self._id_field, self._window = id_field, window
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Declare the fields that are passed on."""
         declarer.declare(self._fields)
+
+    def refuses_inputs(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
+        """Return which field an input lacks, or ""."""
+        for (component, stream), fields in inputs.items():
+            for name in [self._id_field, *self._fields]:
+                if name not in fields:
+                    return (
+                        f"it needs the field {name!r}, but the stream {stream!r} of {component!r} "
+                        f"has {', '.join(fields) or 'no fields'}: name one of these"
+                    )
+        return ""
+
+    def grouped_by(self) -> Collection[str]:
+        return (self._id_field,)
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """Remember the ID and pass on the tuple. A duplicate is only acked.

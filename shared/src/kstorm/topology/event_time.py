@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from kstorm.errors import ConfigError
+from kstorm.fitting import check_fields
 from kstorm.topology.fields import Fields
 from kstorm.topology.topology import ComponentSpec, Topology
 from kstorm.topology.tuple import Source, Tuple
@@ -56,6 +58,12 @@ class EventTime:
     idle_ms: int | None = None
     """Milliseconds without a message after which a partition does not hold the watermark back.
     None: a partition is always waited for."""
+
+    def __post_init__(self) -> None:
+        """Raise `ConfigError` for a value of another type or out of range."""
+        check_fields(self)
+        if self.idle_ms is not None and self.idle_ms < 1:
+            raise ConfigError(f"idle_ms is {self.idle_ms}: it must be at least 1")
 
     def latest(self, component: str, stream: str, task: int, fields: Fields) -> Latest:
         """Return a function for the rows of one stream."""

@@ -17,7 +17,9 @@ class Fields:
     def __init__(self, *names: "str | Iterable[str]") -> None:
         flat: list[str] = []
         for name in names:
-            flat.extend([name] if isinstance(name, str) or not isinstance(name, Iterable) else name)
+            flat.extend(
+                [name] if isinstance(name, str | bytes) or not isinstance(name, Iterable) else name
+            )
         for name in flat:
             if not isinstance(name, str) or not name:
                 raise TopologyError(f"{name!r} is not a field name: use non-empty strings")

@@ -5,11 +5,16 @@ import re
 from kstorm.errors import TopologyError
 from kstorm.topology.components import CustomStreamGrouping
 from kstorm.topology.declarer import StreamSpec
+from kstorm.topology.event_time import EventTime
 from kstorm.topology.groupings import (
     CustomGrouping,
     DirectGrouping,
+    FieldsGrouping,
     Grouping,
     KeyedGrouping,
+    NoneGrouping,
+    PartialKeyGrouping,
+    ShuffleGrouping,
 )
 from kstorm.topology.positioned import Positioned
 from kstorm.topology.topology import ComponentSpec, Input, Topology
@@ -57,6 +62,8 @@ def check_wiring(topology: Topology) -> None:
             f"topology {topology.name!r} has {topology.total_tasks} tasks: the maximum is "
             f"{_MAX_TASKS}"
         )
+    for spout in topology.spouts:
+        _check_event_time(spout)
     for bolt in topology.bolts:
         if not bolt.inputs:
             raise TopologyError(
@@ -79,6 +86,25 @@ def check_wiring(topology: Topology) -> None:
     _check_guarantee(topology)
     if topology.config.exactly_once:
         _check_exactly_once(topology)
+
+
+def _check_event_time(spout: ComponentSpec) -> None:
+    """Reject an event time that no tuple of a spout has. Its watermark would never advance."""
+    time: object = spout.component.event_time()  # type: ignore[attr-defined]
+    if time is None:
+        return
+    if not isinstance(time, EventTime):
+        raise TopologyError(
+            f"the event_time of the spout {spout.id!r} is {time!r:.200}: it must be an EventTime "
+            "or None"
+        )
+    streams = spout.streams.values()
+    if isinstance(time.read, str) and not any(time.read in stream.fields for stream in streams):
+        fields = ", ".join(dict.fromkeys(name for stream in streams for name in stream.fields))
+        raise TopologyError(
+            f"the event time of the spout {spout.id!r} is in the field {time.read!r}, but its "
+            f"streams have only {fields or 'no fields'}: name one of these, or a function"
+        )
 
 
 def _check_guarantee(topology: Topology) -> None:
@@ -130,6 +156,22 @@ def _check_input(topology: Topology, bolt: ComponentSpec, declared: Input) -> No
             f"{declared.component!r}, which does not declare it: its streams are {streams}"
         )
     _check_grouping(bolt, declared, stream)
+    _check_split(bolt, declared)
+
+
+def _check_split(bolt: ComponentSpec, declared: Input) -> None:
+    """Reject a grouping that sends equal keys to different tasks of a bolt."""
+    keys = bolt.component.grouped_by()
+    grouping = declared.grouping
+    splits = isinstance(grouping, ShuffleGrouping | NoneGrouping | PartialKeyGrouping) or (
+        isinstance(grouping, FieldsGrouping) and not set(grouping.fields) <= set(keys)
+    )
+    if len(keys) and bolt.num_tasks > 1 and splits:
+        raise TopologyError(
+            f"bolt {bolt.id!r}, stream {declared.stream!r} of {declared.component!r}: the grouping "
+            f"is {grouping}. Tuples with the same {', '.join(keys)} reach different tasks of this "
+            f"bolt. Use fields_grouping by {', '.join(keys)}, or a single task"
+        )
 
 
 def _check_grouping(bolt: ComponentSpec, declared: Input, stream: StreamSpec) -> None:

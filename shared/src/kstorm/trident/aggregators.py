@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kstorm.errors import TopologyError
+from kstorm.errors import ArgumentError, TopologyError
+from kstorm.fitting import takes
 from kstorm.topology import Fields
-from kstorm.trident.operations import Operation, TridentCollector
+from kstorm.trident.operations import Operation, TridentCollector, check_instance, name_of
 from kstorm.trident.tuple import TridentTuple
 
 Columns = Sequence[Sequence[Any]]
@@ -222,6 +223,14 @@ AnyAggregator = CombinerAggregator | ReducerAggregator | Aggregator
 def as_aggregator(given: "AnyAggregator | Callable[[Any, Any], Any]") -> AnyAggregator:
     """Return an aggregator. A callable, such as `max` or `operator.add`, combines two values of the
     only input field."""
+    check_instance(given)
+    if not isinstance(given, AnyAggregator) and (
+        isinstance(given, Operation) or not takes(given, 2)
+    ):
+        raise ArgumentError(
+            f"{name_of(given)} is not an aggregator: give an object of a class such as "
+            "CombinerAggregator, or a function of two values"
+        )
     return given if isinstance(given, AnyAggregator) else _Combined(given)
 
 

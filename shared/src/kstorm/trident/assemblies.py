@@ -1,6 +1,6 @@
 """Assemblies: several operations under one name (Storm's `FirstN`)."""
 
-from kstorm.errors import TopologyError
+from kstorm.fitting import Positive, Text, checked
 from kstorm.topology import Fields
 from kstorm.trident.first_tuples import FirstStep, by_field
 from kstorm.trident.steps import Step
@@ -15,12 +15,10 @@ class FirstN(Assembly):
     are kept.
     """
 
+    @checked()
     def __init__(
-        self, number: int, sort_field: str | None = None, *, reverse: bool = False
+        self, number: Positive, sort_field: Text | None = None, *, reverse: bool = False
     ) -> None:
-        """`number` must be at least 1, otherwise `TopologyError` is raised."""
-        if number < 1:
-            raise TopologyError(f"FirstN({number}): give a number of at least 1")
         self._number, self._field, self._reverse = number, sort_field, reverse
 
     def apply(self, stream: Stream) -> Stream:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from kstorm.errors import ConfigError, FencedError
+from kstorm.fitting import Text, checked
 
 _NAME_CHARACTERS: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
@@ -63,8 +64,9 @@ class SqlMap(BackingMap):
         SqlMap(postgres, "counts", parameter="%s", blob="BYTEA")
     """
 
+    @checked()
     def __init__(
-        self, connect: Callable[[], Any], table: str, parameter: str = "?", blob: str = "BLOB"
+        self, connect: Callable[[], Any], table: Text, parameter: Text = "?", blob: Text = "BLOB"
     ) -> None:
         if not table or not set(table) <= _NAME_CHARACTERS:
             raise ConfigError(f"the table name {table!r} is invalid: use letters, digits and '_'")

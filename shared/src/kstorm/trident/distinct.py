@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import Positive, checked
 from kstorm.topology.keys import key_text, list_text
 from kstorm.trident.aggregators import Columns, CombinerAggregator, Tuples
 from kstorm.trident.tuple import TridentTuple
@@ -21,7 +22,8 @@ class ApproximateDistinct(CombinerAggregator):
     """The number of distinct values of the input fields, with a relative error of about 1.04 /
     sqrt(2 ** precision)."""
 
-    def __init__(self, precision: int = DEFAULT_PRECISION) -> None:
+    @checked()
+    def __init__(self, precision: Positive = DEFAULT_PRECISION) -> None:
         """`precision` is from 4 to 21. The default of 12 means an error of 1.6 % and about 2 KiB
         per group.
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kstorm.core.state import as_stored
 from kstorm.errors import StorageError
+from kstorm.fitting import check_fields
 from kstorm.topology import KeyValueState
 from kstorm.topology.keys import key_text
 from kstorm.trident.backends import BackingMap, Owner
@@ -33,6 +34,9 @@ class MapFactory:
     """A state in a database, for `persistent_aggregate`."""
 
     backing: BackingMap
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def map(self, task: str) -> "ExternalMap":
         """Return a task's part of the state, which has its own copy of the database object."""

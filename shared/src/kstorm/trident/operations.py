@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 
+from kstorm.errors import ArgumentError
+from kstorm.fitting import checked
 from kstorm.topology import Config, TopologyContext
 from kstorm.trident.tuple import TridentTuple
 
@@ -67,6 +69,7 @@ class Debug(Filter):
     """Keeps all tuples and prints each one. The output is in the service's log, or in that of
     `./run topology`."""
 
+    @checked()
     def __init__(self, name: str = "") -> None:
         """`name` is part of the prefix of each line, to tell several of them apart."""
         self._before = f"DEBUG({name})" if name else "DEBUG"
@@ -79,6 +82,7 @@ class Debug(Filter):
 class Negate(Filter):
     """Keeps the tuples that another filter drops."""
 
+    @checked()
     def __init__(self, other: "Filter | Callable[..., object]") -> None:
         self._other = as_filter(other)
 
@@ -102,12 +106,26 @@ class _Predicate(Filter):
 
 def as_filter(given: "Filter | Callable[..., object]") -> Filter:
     """Return a filter. A callable receives the values of the input fields."""
+    check_instance(given)
     return given if isinstance(given, Filter) else _Predicate(given)
 
 
 def predicate_of(keep: Filter) -> Callable[..., object] | None:
     """Return the callable of a filter made by `as_filter`, or None for other filters."""
     return keep.function if type(keep) is _Predicate else None
+
+
+def check_instance(given: object) -> None:
+    """Raise `ArgumentError` unless an operation is an object of its class, or a function."""
+    if isinstance(given, type) and issubclass(given, Operation):
+        raise ArgumentError(
+            f"{given.__name__} is a class: give an object of it, {given.__name__}(…)"
+        )
+    if not isinstance(given, Operation) and not callable(given):
+        raise ArgumentError(
+            f"{given!r:.200} is not an operation: give an object of a class such as Function, "
+            "Filter or CombinerAggregator, or a function"
+        )
 
 
 def name_of(given: object) -> str:

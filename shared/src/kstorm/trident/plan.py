@@ -13,7 +13,7 @@ from kstorm.trident.state import QueryFunction
 from kstorm.trident.steps import Step
 from kstorm.trident.updates import StateUpdate
 
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parents[1])
 
 
 @dataclass(eq=False)
@@ -135,7 +135,7 @@ def spare(name: str, taken: Fields) -> str:
 
 
 def line_of_user() -> str:
-    """Return the line of code that called this package, such as `app.py:14`."""
+    """Return the line of code that called kstorm, such as `app.py:14`."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, "<string>")):
         frame = frame.f_back

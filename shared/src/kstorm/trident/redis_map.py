@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from kstorm.errors import ConfigError, FencedError
+from kstorm.fitting import Text, checked
 from kstorm.trident.backends import BackingMap, Owner
 
 
@@ -25,7 +26,8 @@ class RedisMap(BackingMap):
     evict keys.
     """
 
-    def __init__(self, connect: Callable[[], Any], name: str) -> None:
+    @checked()
+    def __init__(self, connect: Callable[[], Any], name: Text) -> None:
         """Raises `ConfigError` if the name is empty or contains a brace."""
         if not name or set(name) & set("{}"):
             raise ConfigError(f"the hash name {name!r} is invalid: give a name without braces")

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from kstorm.errors import ConfigError
+from kstorm.fitting import Text, checked
 from kstorm.kafka import BrokerHosts, KafkaSpout, SpoutConfig
 
 ZK_ROOT: Final = "/transactional"
@@ -29,8 +30,9 @@ class TridentKafkaConfig:
     topic: str
     scheme: Any
 
+    @checked()
     def __init__(
-        self, hosts: BrokerHosts, topic: str, client_id: str = "", **settings: Any
+        self, hosts: BrokerHosts, topic: Text, client_id: str = "", **settings: Any
     ) -> None:
         self.hosts, self.topic = hosts, topic
         for name, value in {"client_id": client_id, **settings}.items():
@@ -58,6 +60,7 @@ class TridentKafkaConfig:
 class _TridentKafkaSpout:
     """A spout that is created once the stream's name is known."""
 
+    @checked()
     def __init__(self, config: TridentKafkaConfig) -> None:
         self._config = config
 

@@ -3,9 +3,11 @@
 Each function returns the output fields and the step. It raises `TopologyError` for unknown fields.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from kstorm.errors import TopologyError
+from kstorm.fitting import takes
 from kstorm.topology import Fields
 from kstorm.trident.aggregators import (
     Aggregator,
@@ -17,7 +19,7 @@ from kstorm.trident.batches import FieldSelection
 from kstorm.trident.chained_aggregators import ChainedAggregation
 from kstorm.trident.custom_state import StateFactory, StaticQueryStep
 from kstorm.trident.external import MapFactory
-from kstorm.trident.operations import Filter, Function, name_of
+from kstorm.trident.operations import Filter, Function, name_of, predicate_of
 from kstorm.trident.plan import add_fields, select_fields
 from kstorm.trident.state import QueryFunction
 from kstorm.trident.steps import (
@@ -35,6 +37,9 @@ from kstorm.trident.updates import AggregateUpdate
 def filter_step(keep: Filter, names: Fields | None, fields: Fields) -> tuple[Fields, Step]:
     """Filter tuples. The fields stay the same. If `names` is None, the filter receives all
     fields."""
+    predicate = predicate_of(keep)
+    if predicate is not None:
+        check_takes(predicate, fields if names is None else names)
     return fields, FilterStep(
         keep, FieldSelection(fields if names is None else select_fields(names, fields), fields)
     )
@@ -45,6 +50,7 @@ def adding_step(operation: Any, names: Fields, new: Fields, fields: Fields) -> t
     picked = FieldSelection(select_fields(names, fields), fields)
     if isinstance(operation, Function):
         return add_fields(new, fields), FunctionStep(operation, picked, len(new))
+    check_takes(operation, names)
     return add_fields(new, fields), CallStep(operation, picked, len(new), keeps=True)
 
 
@@ -116,6 +122,15 @@ def state_update(
     return AggregateUpdate(
         aggregator, own, picked, add_fields(outputs, groups), partial=combined, outside=outside
     )
+
+
+def check_takes(function: Callable[..., object], fields: Fields) -> None:
+    """Raise `TopologyError` if a function cannot take the values of these fields."""
+    if not takes(function, len(fields)):
+        raise TopologyError(
+            f"{name_of(function)} cannot be called with the {len(fields)} values of "
+            f"{', '.join(fields) or 'no fields'}: give a function with one argument for each field"
+        )
 
 
 def check_outputs(aggregator: AnyAggregator, outputs: Fields) -> None:

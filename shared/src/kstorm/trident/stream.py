@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from kstorm.errors import TopologyError
+from kstorm.fitting import Text, checked
 from kstorm.topology import Bolt, Fields
 from kstorm.topology.groupings import FieldsGrouping, GlobalGrouping, ShuffleGrouping
 from kstorm.trident.aggregators import (
@@ -65,6 +66,7 @@ class Stream(TupleStream):
         """
         return self.group_by().partition_aggregate(*given)
 
+    @checked()
     def window(self, window: Window, *given: Any) -> "Stream":
         """Aggregate each window of each task to one value, or to the output of an `Aggregator`.
 
@@ -77,12 +79,14 @@ class Stream(TupleStream):
         """Aggregate windows that follow one another. See `window`."""
         return self.window(Window(length), *given)
 
+    @checked()
     def sliding_window(
         self, length: Extent | timedelta, slide: Extent | timedelta, *given: Any
     ) -> "Stream":
         """Aggregate windows that overlap. See `window`."""
         return self.window(Window(length, slide), *given)
 
+    @checked()
     def apply_assembly(self, assembly: "Assembly | Callable[[Stream], Stream]") -> "Stream":
         """Apply an assembly: `apply_assembly(FirstN(3, "count", reverse=True))`."""
         return assembly.apply(self) if isinstance(assembly, Assembly) else assembly(self)
@@ -96,6 +100,7 @@ class Stream(TupleStream):
 
     # Operations on many tuples.
 
+    @checked()
     def group_by(self, *names: Names) -> "GroupedStream":
         """Group tuples by equal values. The following operation is applied to each group."""
         return GroupedStream(self._nodes, self._node, Fields(*names))
@@ -111,10 +116,11 @@ class Stream(TupleStream):
         """
         return GroupedStream(self._nodes, self._node, Fields()).persistent_aggregate(state, *given)
 
+    @checked("state")
     def partition_persist(
         self,
         state: KstormState | StateFactory,
-        inputs: Any,
+        inputs: Names,
         updater: StateUpdater,
         outputs: Names = (),
     ) -> "TridentState":
@@ -146,10 +152,11 @@ class Stream(TupleStream):
             raise TopologyError(f"the state is {state!r}: give kstorm_state(), or a StateFactory")
         return TridentState(self._nodes, self._add(node))
 
+    @checked()
     def state_query(
         self,
         state: "TridentState | StateFactory",
-        inputs: Any,
+        inputs: Names,
         query: QueryFunction,
         outputs: Names,
     ) -> "Stream":
@@ -169,12 +176,14 @@ class Stream(TupleStream):
 
     # Merging and ending streams.
 
+    @checked()
     def merge(self, *others: "Stream") -> "Stream":
         """Merge this stream with others of as many fields. The fields have the names of this
         stream."""
         return merged(self._nodes, self, *others)
 
-    def to_kafka(self, to: str | Bolt, key: str | None = None) -> None:
+    @checked()
+    def to_kafka(self, to: Text | Bolt, key: str | None = None) -> None:
         """Write each tuple to a topic, as a JSON record of its fields.
 
         With `key`, the value of that field is the record's key. `to` may also be a `KafkaBolt`,
@@ -224,10 +233,11 @@ class GroupedStream(StreamBase):
         """Start several aggregations of each group. See `Stream.chained_agg`."""
         return Chain(self)
 
+    @checked()
     def state_query(
         self,
         state: "TridentState | StateFactory",
-        inputs: Any,
+        inputs: Names,
         query: QueryFunction,
         outputs: Names,
     ) -> Stream:
@@ -239,6 +249,7 @@ class GroupedStream(StreamBase):
             .state_query(state, inputs, query, outputs)
         )
 
+    @checked()
     def window(self, window: Window, *given: Any) -> Stream:
         """Aggregate each group of a window. See `Stream.window`."""
         return self._window(window, given, self._add(self._by_group(self._node)))

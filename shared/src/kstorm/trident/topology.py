@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from kstorm.errors import TopologyError
+from kstorm.fitting import checked
 from kstorm.texts import graphviz
 from kstorm.topology import ComponentSpec, Config, Fields, Input, Spout, Topology
 from kstorm.topology.config import EXACTLY_ONCE
@@ -36,6 +37,7 @@ class TridentTopology:
     """Collects streams and builds an ordinary `Topology` with exactly-once processing. A batch is
     an epoch of a task."""
 
+    @checked("name")
     def __init__(self, name: str, config: Config | None = None) -> None:
         """`config` must set exactly-once processing, otherwise `TopologyError` is raised."""
         check_id("topology", name)
@@ -71,11 +73,13 @@ class TridentTopology:
         self.nodes.append(node)
         return Stream(self.nodes, node)
 
+    @checked()
     def merge(self, *streams: Stream) -> Stream:
         """Merge several streams with the same number of fields. The fields have the names of the
         first stream."""
         return merged(self.nodes, *streams)
 
+    @checked()
     def join(
         self,
         left: Stream,
@@ -105,6 +109,7 @@ class TridentTopology:
         self.nodes.append(node)
         return Stream(self.nodes, node)
 
+    @checked()
     def new_static_state(self, factory: StateFactory) -> StateFactory:
         """Return a state for `state_query` that no stream changes (Storm's `newStaticState`). Each
         task has its own."""

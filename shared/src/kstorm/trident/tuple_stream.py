@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from kstorm.fitting import Positive, Text, checked
 from kstorm.topology import CustomStreamGrouping, Fields
 from kstorm.topology.groupings import (
     AllGrouping,
@@ -15,9 +16,9 @@ from kstorm.topology.groupings import (
 )
 from kstorm.trident.batches import FieldSelection
 from kstorm.trident.first_tuples import by_field, by_tuple
-from kstorm.trident.operations import Filter, Function, as_filter, name_of
+from kstorm.trident.operations import Filter, Function, as_filter, check_instance, name_of
 from kstorm.trident.plan import Node, RepartitionNode, StepNode
-from kstorm.trident.step_factories import adding_step, filter_step, project_step
+from kstorm.trident.step_factories import adding_step, check_takes, filter_step, project_step
 from kstorm.trident.steps import CallStep, PeekStep, Step
 from kstorm.trident.tuple import TridentTuple
 
@@ -33,7 +34,8 @@ class StreamBase:
     def __init__(self, nodes: list[Node], node: Node) -> None:
         self._nodes, self._node = nodes, node
 
-    def name(self, id: str) -> Self:
+    @checked()
+    def name(self, id: Text) -> Self:
         """Set the ID of the component that runs the last operation. By default it is derived from
         the operation's name.
 
@@ -42,7 +44,8 @@ class StreamBase:
         self._node.name = id
         return self
 
-    def parallelism_hint(self, executors: int, tasks: int | None = None) -> Self:
+    @checked()
+    def parallelism_hint(self, executors: Positive, tasks: Positive | None = None) -> Self:
         """Set the number of processes for the operations back to the last repartitioning.
 
         `tasks` is the number of tasks, which can never change. By default there is one task per
@@ -61,7 +64,13 @@ class TupleStream(StreamBase):
 
     # Operations on tuples within their task.
 
-    def each(self, inputs: Any, operation: Any = None, outputs: Names = ()) -> Self:
+    @checked()
+    def each(
+        self,
+        inputs: Names,
+        operation: "Filter | Function | Callable[..., Any]",
+        outputs: Names = (),
+    ) -> Self:
         """Add the fields `outputs` with a `Function`, or keep some tuples with a `Filter`.
 
         `each(Fields("sentence"), Split(), Fields("word"))`: `inputs` are the fields that the
@@ -69,6 +78,7 @@ class TupleStream(StreamBase):
         iterable of values for one field, or of tuples for several fields. Without `outputs`, it
         returns whether to keep the tuple.
         """
+        check_instance(operation)
         names, new = Fields(inputs), Fields(outputs)
         title = f"each({listed(names)}, {name_of(operation)}"
         if isinstance(operation, Filter) or (not isinstance(operation, Function) and not len(new)):
@@ -87,13 +97,17 @@ class TupleStream(StreamBase):
         """
         return self._call("map", function, outputs, many=False)
 
+    @checked()
     def flat_map(self, function: Callable[..., Any], outputs: Names | None = None) -> Self:
         """Replace each tuple by any number of others. The callable returns an iterable of results
         as in `map`."""
         return self._call("flat_map", function, outputs, many=True)
 
+    @checked()
     def filter(
-        self, inputs: Any, operation: "Filter | Callable[..., object] | None" = None
+        self,
+        inputs: Any,
+        operation: "Filter | Callable[..., object] | None" = None,
     ) -> Self:
         """Keep some tuples: `filter(Fields("word"), FilterNull())`.
 
@@ -104,20 +118,24 @@ class TupleStream(StreamBase):
             f"filter({name_of(keep)})", keep, partial(filter_step, as_filter(keep), names)
         )
 
+    @checked()
     def peek(self, function: Callable[[TridentTuple], object]) -> Self:
         """Pass each tuple to a callable, for debugging. A retried tuple is passed again."""
+        check_instance(function)
         return self._step(
             f"peek({name_of(function)})",
             function,
             lambda fields: (fields, PeekStep(function, _all(fields))),
         )
 
+    @checked()
     def project(self, *names: Names) -> Self:
         """Keep only these fields, in this order."""
         wanted = Fields(*names)
         return self._step(f"project({listed(wanted)})", "project", partial(project_step, wanted))
 
-    def min_by(self, field: str, key: Callable[[Any], Any] | None = None) -> Self:
+    @checked()
+    def min_by(self, field: Text, key: Callable[[Any], Any] | None = None) -> Self:
         """Keep the tuple with the lowest value of a field, or of `key` of it, in each batch of each
         task.
 
@@ -127,12 +145,14 @@ class TupleStream(StreamBase):
             f"min_by({field})", "min_by", lambda fields: by_field(1, field, key, False, fields)
         )
 
-    def max_by(self, field: str, key: Callable[[Any], Any] | None = None) -> Self:
+    @checked()
+    def max_by(self, field: Text, key: Callable[[Any], Any] | None = None) -> Self:
         """Keep the tuple with the highest value of a field. See `min_by`."""
         return self._step(
             f"max_by({field})", "max_by", lambda fields: by_field(1, field, key, True, fields)
         )
 
+    @checked()
     def min(self, key: Callable[[TridentTuple], Any]) -> Self:
         """Keep the tuple with the lowest `key` of the tuple in each batch of each task.
 
@@ -142,6 +162,7 @@ class TupleStream(StreamBase):
             f"min({name_of(key)})", "min", lambda fields: by_tuple(1, key, False, fields)
         )
 
+    @checked()
     def max(self, key: Callable[[TridentTuple], Any]) -> Self:
         """Keep the tuple with the highest `key` of the tuple. See `min`."""
         return self._step(
@@ -154,10 +175,12 @@ class TupleStream(StreamBase):
         """Send tuples to the tasks in turn."""
         return self._repartition("shuffle", lambda fields: ShuffleGrouping())
 
+    @checked()
     def partition_by(self, *names: Names) -> Self:
         """Send tuples with equal values to the same task."""
         return self._repartition("partition_by", FieldsGrouping, Fields(*names))
 
+    @checked()
     def partial_key(self, *names: Names) -> Self:
         """Send the tuples of each key to the less loaded of two tasks."""
         return self._repartition("partial_key", PartialKeyGrouping, Fields(*names))
@@ -177,6 +200,7 @@ class TupleStream(StreamBase):
         """Send every tuple to every task."""
         return self._repartition("broadcast", lambda fields: AllGrouping())
 
+    @checked()
     def partition(self, grouping: CustomStreamGrouping) -> Self:
         """Send tuples to the tasks chosen by the user's grouping."""
         return self._repartition(
@@ -192,9 +216,11 @@ class TupleStream(StreamBase):
     def _call(
         self, verb: str, function: Callable[..., Any], outputs: Names | None, *, many: bool
     ) -> Self:
+        check_instance(function)
         new = None if outputs is None else Fields(outputs)
 
         def make(fields: Fields) -> tuple[Fields, Step]:
+            check_takes(function, fields)
             out = fields if new is None else new
             return out, CallStep(function, _all(fields), len(out), many=many)
 

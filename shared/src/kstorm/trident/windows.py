@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from kstorm.fitting import checked
 from kstorm.topology import (
     Config,
     Fields,
@@ -31,6 +32,7 @@ class Window(Windowed):
     Set event time with `with_timestamp_field` and the related methods.
     """
 
+    @checked()
     def __init__(self, length: Extent | timedelta, slide: Extent | timedelta | None = None) -> None:
         self.with_window(length, length if slide is None else slide)
 
@@ -39,6 +41,7 @@ class Sessions(Window):
     """The sessions of each group: its tuples between two pauses, `Sessions(Duration.minutes(5))`
     (see `with_session_window`)."""
 
+    @checked()
     def __init__(self, gap: Duration | timedelta) -> None:
         self.with_session_window(gap, ())
 

@@ -2,7 +2,7 @@
 `WindowedBoltExecutor`)."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -120,7 +120,10 @@ class WindowedBoltExecutor(TellsTime, StatefulBasicBolt):
         self.bolt.cleanup()
 
     def refuses_inputs(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
-        return self.bolt.refuses_inputs(inputs)
+        return self._settings.refuses_inputs(inputs) or self.bolt.refuses_inputs(inputs)
+
+    def grouped_by(self) -> Collection[str]:
+        return self._settings.key
 
     def metrics(self) -> Mapping[str, float]:
         found: dict[str, float] = {"windows_total": self._windows, "late_total": self._late}

@@ -15,7 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-from kstorm.errors import TopologyError
+from kstorm.errors import ArgumentError, TopologyError
+from kstorm.fitting import Text, checked
 from kstorm.topology import (
     DEFAULT_STREAM,
     Fields,
@@ -46,14 +47,16 @@ class JoinBolt(WindowedBolt):
     not. None is equal to nothing, as in SQL.
     """
 
-    def __init__(self, source: str, field: str, *, by_stream: bool = False) -> None:
+    @checked()
+    def __init__(self, source: Text, field: Text, *, by_stream: bool = False) -> None:
         self._first, self._fields = source, {source: field}
         self._by_stream = by_stream
         self._joins: list[_Join] = []
         self._selected: list[str] = []
         self._stream = DEFAULT_STREAM
 
-    def join(self, source: str, field: str, prior: str, prior_field: str | None = None) -> Self:
+    @checked()
+    def join(self, source: Text, field: Text, prior: Text, prior_field: Text | None = None) -> Self:
         """Add the tuples of `source` whose `field` equals a field of `prior`, an already joined
         source.
 
@@ -63,8 +66,9 @@ class JoinBolt(WindowedBolt):
         """
         return self._add(source, field, prior, prior_field, is_left=False)
 
+    @checked()
     def left_join(
-        self, source: str, field: str, prior: str, prior_field: str | None = None
+        self, source: Text, field: Text, prior: Text, prior_field: Text | None = None
     ) -> Self:
         """Like `join`, but keeps rows without a partner. Their fields of `source` are None.
 
@@ -73,16 +77,23 @@ class JoinBolt(WindowedBolt):
         """
         return self._add(source, field, prior, prior_field, is_left=True)
 
-    def select(self, *fields: str) -> Self:
+    @checked()
+    def select(self, *fields: Text) -> Self:
         """Select the output fields, which keep the names given here.
 
         `"city"` is the field of the first source that has it. `"customers:city"` is the field of
         one source, and `"customers:address.city"` is a field within a map.
         """
-        self._selected = [name.strip() for field in fields for name in field.split(",")]
+        names = [name.strip() for field in fields for name in field.split(",")]
+        if not all(names):
+            raise ArgumentError(
+                f"select: {', '.join(map(repr, fields))} has a field without a name"
+            )
+        self._selected = names
         return self
 
-    def with_output_stream(self, stream: str) -> Self:
+    @checked()
+    def with_output_stream(self, stream: Text) -> Self:
         """Set the stream to emit on. The default is the default stream."""
         self._stream = stream
         return self
@@ -118,6 +129,22 @@ class JoinBolt(WindowedBolt):
                         f"it joins by the field {path!r} of the {kind} {source!r}, whose stream "
                         f"{input[1]!r} has {', '.join(fields) or 'no fields'}"
                     )
+        return self._refuses_selection(inputs)
+
+    def _refuses_selection(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
+        place = 1 if self._by_stream else 0
+        for name in self._selected:
+            source, found, path = name.partition(":")
+            field = (path if found else name).partition(".")[0]
+            known = [
+                fields for input, fields in inputs.items() if not found or input[place] == source
+            ]
+            if not any(field in fields for fields in known):
+                every = ", ".join(dict.fromkeys(one for fields in known for one in fields))
+                return (
+                    f"it selects {name!r}, but the fields of {repr(source) if found else 'its sources'} are "
+                    f"{every or 'none'}: select one of these"
+                )
         return ""
 
     def execute(self, window: TupleWindow) -> None:

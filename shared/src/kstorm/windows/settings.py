@@ -1,6 +1,6 @@
 """The settings of a bolt's windows, and their validation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -52,6 +52,23 @@ class WindowSettings:
 
     def __str__(self) -> str:
         return f"{self.length}" if self.gap is None else f"sessions {self.gap} apart"
+
+    def refuses_inputs(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
+        """Return why an input lacks a field that the windows need, and what to do, or ""."""
+        for (component, stream), fields in inputs.items():
+            has = f"the stream {stream!r} of {component!r} has {', '.join(fields) or 'no fields'}"
+            if self.field and self.field not in fields:
+                return (
+                    f"its tuples have their time in the field {self.field!r}, but {has}: add the "
+                    "field there, name another one, or use with_timestamp_extractor"
+                )
+            for name in self.key:
+                if name not in fields:
+                    return (
+                        f"the key of its sessions has the field {name!r}, but {has}: add the field "
+                        "there, or name another one in with_session_window"
+                    )
+        return ""
 
     def check(self) -> None:
         """Raise `TopologyError` if a setting is missing or if settings contradict each other."""

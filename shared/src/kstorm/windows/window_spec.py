@@ -67,6 +67,8 @@ class Duration:
     def _from(cls, number: float, unit_ms: int) -> "Duration":
         if not fits(number, float) or not math.isfinite(number):
             raise ConfigError(f"the length of a Duration is {number!r}: it must be a finite number")
+        if not number > 0:
+            raise ConfigError(f"the length of a Duration is {number!r}: it must be above 0")
         return cls(round(number * unit_ms))
 
     def __str__(self) -> str:

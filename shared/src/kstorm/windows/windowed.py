@@ -6,6 +6,7 @@ from datetime import timedelta
 from operator import itemgetter
 from typing import Any, Self
 
+from kstorm.fitting import Text, checked
 from kstorm.topology import Fields, Tuple
 from kstorm.windows.settings import WindowSettings
 from kstorm.windows.window_spec import Count, Duration, Extent, duration, extent
@@ -16,6 +17,7 @@ Time = Duration | timedelta
 class Windowed:
     """Base of bolts and operations with windows. Each method returns the object itself."""
 
+    @checked()
     def with_window(
         self, length: Extent | timedelta, slide: Extent | timedelta | None = None
     ) -> Self:
@@ -27,10 +29,12 @@ class Windowed:
         slide = Count(1) if slide is None else extent(slide)
         return self._with(length=extent(length), slide=slide, gap=None, key=Fields())
 
+    @checked()
     def with_tumbling_window(self, length: Extent | timedelta) -> Self:
         """Use windows that start where the one before ends (Storm's `withTumblingWindow`)."""
         return self.with_window(length, length)
 
+    @checked()
     def with_session_window(self, gap: Time, key: str | Iterable[str]) -> Self:
         """Use sessions: the tuples of a key between two pauses. Not in Storm.
 
@@ -40,24 +44,29 @@ class Windowed:
         """
         return self._with(length=None, slide=None, gap=duration(gap), key=Fields(key))
 
-    def with_timestamp_field(self, field: str) -> Self:
+    @checked()
+    def with_timestamp_field(self, field: Text) -> Self:
         """Take a tuple's time from a field, in Unix milliseconds. Without it, a tuple has the time
         of its arrival."""
         return self._with(timestamp=itemgetter(field), field=field)
 
+    @checked()
     def with_timestamp_extractor(self, extractor: Callable[[Tuple], int]) -> Self:
         """Compute a tuple's time with a function, in Unix milliseconds."""
         return self._with(timestamp=extractor, field="")
 
+    @checked()
     def with_lag(self, lag: Time) -> Self:
         """Allow a tuple's time to be this far behind the highest time seen. The watermark lags by
         it."""
         return self._with(lag=duration(lag))
 
+    @checked()
     def with_watermark_interval(self, interval: Time) -> Self:
         """Set the time between two watermarks. The default is one second."""
         return self._with(interval=duration(interval))
 
+    @checked()
     def with_idle_timeout(self, idle: Time) -> Self:
         """Set the time after which the watermark ignores an input task that sends nothing. Not in
         Storm.
@@ -66,7 +75,8 @@ class Windowed:
         """
         return self._with(idle=duration(idle))
 
-    def with_late_tuple_stream(self, stream: str) -> Self:
+    @checked()
+    def with_late_tuple_stream(self, stream: Text) -> Self:
         """Emit late tuples, whose time is not after the watermark on arrival, on this stream.
 
         The stream has one field `late_tuple`: a map with `component`, `stream` and `values` (by

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from kstorm.errors import ConfigError, ControlError, OverdueError
+from kstorm.fitting import Natural, Seconds, Text, checked
 from kstorm.introspection.key_owner import likely_values, owner_of
 from kstorm.introspection.outline import Outline
 from kstorm.introspection.state_query import LOGIN_HEADER, StateEntry, StatePage
@@ -46,15 +47,16 @@ class StateClient:
     Only one thread may use it at a time.
     """
 
+    @checked()
     def __init__(
         self,
-        topology: str | Topology,
+        topology: Text | Topology,
         *,
         runs: Path | None = None,
-        namespace: str | None = None,
-        context: str | None = None,
-        token: str | None = None,
-        patience: float = 15.0,
+        namespace: Text | None = None,
+        context: Text | None = None,
+        token: Text | None = None,
+        patience: Seconds = 15.0,
     ) -> None:
         """Connect to a topology.
 
@@ -75,8 +77,9 @@ class StateClient:
         # Processes and their tasks by component, with the time of the lookup.
         self._homes: dict[str, tuple[float, Sequence[tuple[StatusProcess, Sequence[int]]]]] = {}
 
+    @checked()
     def get(
-        self, component: str, key: str, default: Any = None, *, by: Sequence[Any] | None = None
+        self, component: Text, key: str, default: Any = None, *, by: Sequence[Any] | None = None
     ) -> Any:
         """Return the value of a key, or `default`.
 
@@ -91,8 +94,9 @@ class StateClient:
             )
         return found[0].read() if found else default
 
+    @checked()
     def find(
-        self, component: str, key: str, *, by: Sequence[Any] | None = None
+        self, component: Text, key: str, *, by: Sequence[Any] | None = None
     ) -> Sequence[StateEntry]:
         """Return the tasks' entries for a key, normally one.
 
@@ -106,8 +110,9 @@ class StateClient:
         """
         return [each for each in self.look(component, key, by=by) if each.there]
 
+    @checked()
     def look(
-        self, component: str, key: str, *, by: Sequence[Any] | None = None
+        self, component: Text, key: str, *, by: Sequence[Any] | None = None
     ) -> Sequence[StateEntry]:
         """Like `find`, and also return the answers of tasks without the key."""
         _check_text("key", key)
@@ -123,8 +128,9 @@ class StateClient:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return [*asked, *pool.map(lambda task: self._get(component, key, task), others)]
 
+    @checked()
     def scan(
-        self, component: str, prefix: str = "", *, limit: int | None = None
+        self, component: Text, prefix: str = "", *, limit: Natural | None = None
     ) -> Iterator[StateEntry]:
         """Yield the entries whose keys begin with `prefix`, at most `limit`.
 
@@ -159,8 +165,9 @@ class StateClient:
                 if after is None:
                     break
 
+    @checked()
     def follow(
-        self, component: str, key: str, *, by: Sequence[Any] | None = None, every: float = 0.5
+        self, component: Text, key: str, *, by: Sequence[Any] | None = None, every: Seconds = 0.5
     ) -> Iterator[Sequence[StateEntry]]:
         """Yield the result of `find`, now and whenever it has changed.
 
@@ -176,8 +183,14 @@ class StateClient:
                 yield found
             time.sleep(every)
 
+    @checked()
     def follow_all(
-        self, component: str, prefix: str = "", *, limit: int | None = None, every: float = 0.5
+        self,
+        component: Text,
+        prefix: str = "",
+        *,
+        limit: Natural | None = None,
+        every: Seconds = 0.5,
     ) -> Iterator[Sequence[StateEntry]]:
         """Yield the result of `scan`, then the changed entries after each change.
 

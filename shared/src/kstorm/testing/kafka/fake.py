@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from kstorm.core.spout_task import SpoutTask
+from kstorm.fitting import Natural, Positive, Text, checked
 from kstorm.kafka.bolt import KafkaBolt
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
@@ -39,8 +40,9 @@ class FakeKafka:
     cluster, call `settle`.
     """
 
+    @checked()
     def __init__(
-        self, topics: Mapping[str, int] | None = None, topology_id: str = "fake-1"
+        self, topics: Mapping[str, int] | None = None, topology_id: Text = "fake-1"
     ) -> None:
         self.topology_id: str | None = topology_id
         """Id of the deployment (`KSTORM_TOPOLOGY_ID`). Components read it when they start."""
@@ -74,6 +76,7 @@ class FakeKafka:
             OUTSIDE: CommittedRecords(self._topics, self._answers, self._asked_to_refuse),
         }
 
+    @checked()
     def cluster(
         self,
         topology: Topology,
@@ -101,22 +104,25 @@ class FakeKafka:
 
     # The test's side: topics.
 
-    def create_topic(self, topic: str, partitions: int = 1) -> None:
+    @checked()
+    def create_topic(self, topic: Text, partitions: Positive = 1) -> None:
         """Create a topic or add partitions to it. Raises `TopicError` if it already has more."""
         self._topics.create(topic, partitions)
 
-    def delete_topic(self, topic: str) -> None:
+    @checked()
+    def delete_topic(self, topic: Text) -> None:
         """Delete a topic with its records. Stored offsets stay."""
         self._topics.delete(topic)
 
+    @checked()
     def produce(
         self,
-        topic: str,
+        topic: Text,
         value: str | bytes | None,
         key: str | bytes | None = None,
         *,
-        partition: int | None = None,
-        offset: int | None = None,
+        partition: Natural | None = None,
+        offset: Natural | None = None,
         timestamp: int = 0,
         headers: Headers | None = None,
     ) -> FakeRecord:
@@ -131,8 +137,9 @@ class FakeKafka:
             topic, as_bytes(key), as_bytes(value), as_headers(headers), partition, offset, timestamp
         )
 
+    @checked()
     def produce_undecodable(
-        self, topic: str, count: int = 1, partition: int = 0
+        self, topic: Text, count: Natural = 1, partition: Natural = 0
     ) -> tuple[int, int]:
         """Append a batch of `count` records that no reader can decode.
 
@@ -140,15 +147,18 @@ class FakeKafka:
         """
         return self._topics.log(topic, partition).append_undecodable(count)
 
-    def produce_unseen(self, topic: str, count: int = 1, partition: int = 0) -> None:
+    @checked()
+    def produce_unseen(self, topic: Text, count: Natural = 1, partition: Natural = 0) -> None:
         """Append `count` offsets that no reader sees: transaction markers and aborted records."""
         self._topics.log(topic, partition).append_unseen(count)
 
-    def expire(self, topic: str, before: int, partition: int = 0) -> None:
+    @checked()
+    def expire(self, topic: Text, before: Natural, partition: Natural = 0) -> None:
         """Delete the records before an offset, as retention does."""
         self._topics.log(topic, partition).expire(before)
 
-    def records(self, topic: str, partition: int | None = None) -> list[FakeRecord]:
+    @checked()
+    def records(self, topic: Text, partition: Natural | None = None) -> list[FakeRecord]:
         """Return the records of a topic, partition by partition, or of one partition.
 
         Raises `TopicError` if the topic does not exist.
@@ -162,8 +172,9 @@ class FakeKafka:
 
     # Offsets.
 
+    @checked()
     def stored_offset(
-        self, config: SpoutConfig, partition: int = 0, topic: str | None = None
+        self, config: SpoutConfig, partition: Natural = 0, topic: Text | None = None
     ) -> int | None:
         """Return the offset stored for a partition of a spout's topic, or None. With a wildcard,
         name the topic."""
@@ -172,8 +183,13 @@ class FakeKafka:
         data = self._nodes.data.get(path)
         return None if data is None else StoredOffset.from_json(data, place, path).offset
 
+    @checked()
     def store_offset(
-        self, config: SpoutConfig, offset: int, partition: int = 0, topic: str | None = None
+        self,
+        config: SpoutConfig,
+        offset: Natural,
+        partition: Natural = 0,
+        topic: Text | None = None,
     ) -> None:
         """Store an offset, as an earlier deployment of this topology would have."""
         place = Partition(topic or config.topic, partition)
