@@ -75,7 +75,7 @@ def test_logs_are_hidden_by_default(open_page: OpenPage) -> None:
         for place in ("/t/words", "/api/v1/t/words"):
             answer = page.request.get(f"{url}{place}/c/count/logs/count-0")
             assert (answer.status, "KSTORM_UI_LOGS" in answer.text()) == (403, True)
-            assert "ready" not in answer.text()
+            assert "the last words" not in answer.text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

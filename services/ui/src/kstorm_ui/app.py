@@ -48,6 +48,7 @@ def make_app(
         yield
         await collector.stop()
         await asyncio.to_thread(site.deeds.close)
+        site.desk.close()
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running

@@ -1,11 +1,12 @@
 // The page's own scripts, in addition to htmx: draws graph and charts, sorts tables, and shows when the connection is lost.
-import { drawGraph } from "./graph.js";
+import { drawGraph, startZoom } from "./graph.js";
 import { startCharts } from "./chart.js";
 import { startSorting } from "./sorting.js";
 
 const graph = document.getElementById("graph");
 if (graph) {
   drawGraph(graph, JSON.parse(graph.dataset.sample));
+  startZoom(graph);
   document.addEventListener("sample", (event) => drawGraph(graph, JSON.parse(event.detail.data)));
 }
 startCharts();
