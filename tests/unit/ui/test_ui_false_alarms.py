@@ -89,7 +89,7 @@ def test_both_lags_of_a_source_have_names() -> None:
         "own": {"lag": 23.0},
     }
     html = site_of(memory).render(
-        "sources.html", state=memory.state, problem=QueryProblem(), spouts=[shown]
+        "sources.html", state=memory.state, problem=QueryProblem(), spouts=[shown], topics={}
     )
     assert '">behind</button>' in html
     assert "<dt>not done</dt><dd>23</dd>" in html

@@ -24,35 +24,31 @@ def _node(topology: TopologyState, state: ComponentState) -> dict[str, Any]:
     down = state.ready < state.processes
     blocked = state.blocked is not None and state.blocked >= _BLOCKED
     facts = [f"{formatting.rate(rate)}/s"]
-    spoken = [
-        f"{state.component}, {state.kind}",
-        f"{formatting.rate(rate)} tuples per second",
-        f"{state.ready}/{state.processes} processes ready",
-    ]
+    spoken = [state.kind, f"{state.ready}/{state.processes} processes ready"]
     if down:
         facts.append(f"{state.ready}/{state.processes} up")
     if state.busy is not None:
         facts.append(f"busy {formatting.share(state.busy)}")
-        spoken.append(f"{formatting.share(state.busy)} busy")
     if blocked:
         spoken.append(f"waits for others {formatting.share(state.blocked)} of the time")
     more = []
     if state.lag is not None:
         more.append(f"lag {formatting.count(state.lag)}")
-        spoken.append(f"{formatting.count(state.lag)} records behind")
     if blocked:
         more.append(f"waits {formatting.share(state.blocked)}")
+    time = ""
     if state.timed:
         behind = formatting.watermark(state.watermark, topology.looked)
-        more.append(f"wm {behind}")
-        spoken.append(f"watermark {behind}")
+        time = f"watermark {behind}"
+    shown = [line for line in (" · ".join(facts), " · ".join(more), time) if line]
     return {
         "id": state.component,
         "name": formatting.shown(state.component),
         "kind": state.kind,
         "href": formatting.path("t", topology.name, "c", state.component),
-        "facts": [" · ".join(facts), " · ".join(more)],
-        "label": formatting.shown(", ".join(spoken)),
+        "facts": shown,
+        # the name that screen readers read begins with the visible text
+        "label": formatting.shown(", ".join([" ".join([state.component, *shown]), *spoken])),
         "down": down,
         "busy": None if state.busy is None else sum(state.busy >= step for step in _BUSY_STEPS),
         "blocked": blocked,

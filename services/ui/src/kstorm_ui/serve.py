@@ -33,7 +33,7 @@ def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
         collector,
         settings.token(),
         settings.user_header,
-        settings.show_values,
+        settings.shows_values,
         settings.actions,
         show_logs=settings.shows_logs,
     )

@@ -57,7 +57,7 @@ class Timeline:
         if not first:
             if report.outline is not None and self._outline not in (None, report.outline):
                 self._add(clock, "deployment", "the topology's code")
-            for name in {*self._before, *now}:
+            for name in sorted({*self._before, *now}):
                 self._compare(name, self._before.get(name), now.get(name), clock)
         self._before = now
         self._outline = report.outline or self._outline

@@ -87,7 +87,7 @@ function buildNode(svg, node, box) {
   link.append(
     make("rect", { x: box.x - box.width / 2, y: top, width: box.width, height: box.height, rx: 8 }),
     make("path", { class: "stripe", d: `M${box.x - box.width / 2 + 5} ${top + 12}v${box.height - 24}` }),
-    make("text", { x: box.x, y: top + 23, class: "name" }, node.name),
+    make("text", { x: box.x, y: top + 23, class: "name" }, `${node.name} `),
     make("text", { x: box.x, y: top + 42, class: "facts" }),
     make("text", { x: box.x, y: top + 58, class: "facts" }),
     make("text", { x: box.x, y: top + 74, class: "facts" }),
@@ -100,7 +100,7 @@ function showNode(link, node) {
   link.setAttribute("aria-label", node.label);
   const classes = [node.kind, node.down && "down", node.blocked && "blocked", node.busy !== null && `busy-${node.busy}`];
   link.setAttribute("class", classes.filter(Boolean).join(" "));
-  link.querySelectorAll(".facts").forEach((text, number) => { text.textContent = node.facts[number] ?? ""; });
+  link.querySelectorAll(".facts").forEach((text, number) => { text.textContent = node.facts[number] ? `${node.facts[number]} ` : ""; });
 }
 
 function buildEdge(svg, points) {
