@@ -97,6 +97,12 @@ class Site:
         self.asked.forget()
         self.desk.forget()
 
+    def close(self) -> None:
+        """Let no request wait any longer, because the web UI shuts down."""
+        self.asked.close()
+        self.read.close()
+        self.desk.close()
+
     def marks(self, state: TopologyState) -> list[Mark]:
         """Return the marks of a topology's timeline, oldest first."""
         memory = self.collector.memories.get(state.name)
