@@ -78,7 +78,7 @@ class DeskReader:
                 known.asked = -inf
 
     def close(self) -> None:
-        """Start no more reads. A read that is running ends by itself."""
+        """Start no more reads. A running read finishes."""
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:

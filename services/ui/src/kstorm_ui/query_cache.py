@@ -86,6 +86,6 @@ class QueryCache:
 
 
 def _retrieve(asked: "asyncio.Future[Any]") -> None:
-    """Take note of an error, which nobody may be waiting for any more."""
+    """Retrieve an error, because asyncio logs errors that no request has retrieved."""
     if not asked.cancelled():
         asked.exception()

@@ -35,8 +35,8 @@ class Trouble(msgspec.Struct, frozen=True):
 def troubles_of(state: TopologyState) -> list[Trouble]:
     """Return the troubles of the processes, those of most processes first.
 
-    Equal ones are one trouble, and so are those that differ only in times and numbers. The text is
-    that of the first process in order of time, which has noticed the trouble first.
+    Processes share a trouble if their texts are equal except for times and numbers. The trouble's
+    text has the earliest time.
     """
     total = sum(map(len, state.processes.values()))
     found: dict[str, list[tuple[str, str]]] = {}

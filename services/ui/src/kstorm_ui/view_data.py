@@ -43,7 +43,7 @@ def health(state: TopologyState) -> str:
 
 def held(state: TopologyState) -> Sequence[Bottleneck]:
     """Return the bottlenecks as sentences with evidence, the most significant first, as in `kstorm
-    causes`. Those that several components have in common are one."""
+    causes`. A cause that several components have in common is one sentence."""
     return [
         msgspec.structs.replace(cause, said=describe(cause, state.looked))
         for cause in grouped_causes(state.causes)

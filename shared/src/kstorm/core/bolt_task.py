@@ -72,7 +72,7 @@ class BoltTask(BoltTime):
         self.executed = 0
         """Number of tuples executed, with ticks."""
         self.ticks = 0
-        """Number of ticks executed. They are no part of the topology's data."""
+        """Number of ticks executed, which are included in `executed`."""
         self.pause_every = 64
         """Number of tuples after which the driver is offered a pause."""
         self._on_error, self.outbox = on_error, outbox

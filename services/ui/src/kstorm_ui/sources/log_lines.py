@@ -72,8 +72,11 @@ class LogFilter(msgspec.Struct, frozen=True):
 
 
 def parsed(lines: Sequence[str], process: str) -> Iterator[LogLine]:
-    """Yield the lines. Those that continue a record, as in a stack trace, have its time and level.
-    Those before the first record have its time."""
+    """Yield the lines.
+
+    A line that continues a record, as in a stack trace, has the record's time and level. A line
+    before the first record has that record's time.
+    """
     records = [
         _json_line(line, process) if line.startswith("{") else _plain_line(line, process)
         for line in lines
