@@ -27,7 +27,7 @@ from tests.ui.waiting import arrives
 
 _ROOT: Final = Path(__file__).parents[2]
 _PLACE: Final = _ROOT / "docs" / "ui"
-_ROOT_AS: Final = """root => document.querySelectorAll('pre').forEach(
+_ROOT_AS: Final = """root => document.querySelectorAll('.log .text').forEach(
   each => { each.textContent = each.textContent.replaceAll(root, '~/kstorm') })"""
 """Hides the location of this working copy."""
 _WATCHED: Final = 30
@@ -80,7 +80,7 @@ def _take(browser: Browser, running: Running) -> None:
     _shoot(page, "killed", 420)
     expect(page.locator("#health")).to_contain_text("are ready", timeout=_SEEN_MS)
     log = _open(browser, f"{running.page}/c/count/logs/count-0", "dark")
-    expect(log.locator("pre")).to_have_count(2)
+    expect(log.locator(".log")).to_have_count(2)
     log.evaluate(_ROOT_AS, str(_ROOT))
     _shoot(log, "logs", 720)
 

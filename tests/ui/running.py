@@ -50,7 +50,8 @@ def running_words(
     name: str, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, workdir: Path
 ) -> Iterator[Running]:
     """Run the word count under a unique name, with 100 messages per second, and the web UI."""
-    with running_beside_page("wordcount", name, kafka, zookeeper, workdir) as running:
+    hidden = {"KSTORM_UI_SHOW_VALUES": "false", "KSTORM_UI_LOGS": "true"}
+    with running_beside_page("wordcount", name, kafka, zookeeper, workdir, hidden) as running:
         ended = threading.Event()
         feeder = threading.Thread(target=_feed, args=(running.engine, ended), daemon=True)
         feeder.start()

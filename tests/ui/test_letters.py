@@ -216,3 +216,22 @@ def test_axe_finds_nothing_on_dead_letters_and_events(
         page.goto(f"{url}/{path}")
         found += violations(page)
     assert found == []
+
+
+@pytest.mark.slow
+def test_contents_are_shown_if_values_are(letters: Letters, open_page: OpenPage) -> None:
+    """On the page of a dead letter, whose list has pages of 50."""
+    report = topology(
+        "desk", {"lines": "spout"}, [], bootstrap=letters.kafka.bootstrap, zookeeper="127.0.0.1:1"
+    )
+    with serving(MadeUp(report), show_values=True) as url:
+        page = open_page(f"{url}/t/desk/letters/4")
+        expect(page.locator("#contents")).to_contain_text("SECRET")
+        expect(page.locator("#contents")).to_contain_text("no user")
+        assert page.locator("img").count() == 0
+        letters.write(*(letters.letter(offset) for offset in range(100, 200)))
+        page.goto(f"{url}/t/desk/letters?text=valueerror&page=2")
+        expect(page.locator("#letters tbody tr")).to_have_count(50)
+        expect(page.locator(".pages")).to_contain_text("Page 2 of 3")
+        page.locator(".pages").get_by_role("link", name="Older").click()
+        expect(page.locator("#letters tbody tr")).to_have_count(4)

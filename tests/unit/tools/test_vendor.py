@@ -14,15 +14,17 @@ from tools import vendor
 PLACE = Path(__file__).parents[3] / vendor.PLACE
 
 
-def test_files_match_the_lock() -> None:
+@pytest.mark.parametrize("where", [vendor.PLACE, vendor.TESTS], ids=str)
+def test_files_match_the_lock(where: Path) -> None:
     """The check needs no network. Each package has its licence."""
-    for package in vendor.read_lock(PLACE):
+    place = Path(__file__).parents[3] / where
+    for package in vendor.read_lock(place):
         for file in package.files:
-            assert hashlib.sha256((PLACE / file.name).read_bytes()).hexdigest() == file.sha256, (
+            assert hashlib.sha256((place / file.name).read_bytes()).hexdigest() == file.sha256, (
                 file.name
             )
         assert any(file.source == "LICENSE" for file in package.files), package
-    assert list(vendor.strangers(PLACE)) == []
+    assert list(vendor.strangers(place)) == []
 
 
 def test_file_of_no_package_is_reported(tmp_path: Path) -> None:

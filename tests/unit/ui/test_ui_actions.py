@@ -150,7 +150,7 @@ def test_many_are_discarded_only_by_group() -> None:
     assert available_actions.on_letters(frozenset(ACTIONS), "") == ["replay"]
     assert available_actions.on_letters(frozenset(ACTIONS), "d487") == ["replay", "discard"]
     assert available_actions.on_letter(frozenset({"edit"})) == ["edit"]
-    assert available_actions.on_topology(frozenset()) == []
+    assert available_actions.on_topology(frozenset(), active=True) == []
     assert all(map(available_actions.about, ACTIONS))
 
 

@@ -117,3 +117,21 @@ def test_slow_query_keeps_the_connection_alive(monkeypatch: pytest.MonkeyPatch) 
     """Otherwise the page would report a lost connection."""
     monkeypatch.setattr(stream, "_SLOW_SECS", 0.01)
     assert "event: looking\n\n" in follow([("one", True)], slow=Event())
+
+
+def test_requests_that_wait_are_answered_at_the_shutdown() -> None:
+    """With a problem, although their query still runs."""
+    go = Event()
+
+    async def look() -> tuple[object, str, int]:
+        answers = QueryCache(1)
+        waiting = asyncio.ensure_future(answers.answer("one", lambda: go.wait(20)))
+        await asyncio.sleep(0)
+        answers.close()
+        found, problem = await asyncio.wait_for(waiting, 5)
+        go.set()
+        return found, str(problem), problem.status
+
+    found, problem, status = asyncio.run(look())
+    assert (found, status) == (None, 503)
+    assert problem.startswith("the web UI shuts down")

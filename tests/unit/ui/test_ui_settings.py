@@ -25,10 +25,16 @@ def test_a_port_is_a_number(port: str) -> None:
         from_environment({"KSTORM_UI_PORT": port})
 
 
-def test_values_are_shown_only_if_set() -> None:
-    assert not from_environment({}).show_values
-    assert not from_environment({"KSTORM_UI_SHOW_VALUES": "false"}).show_values
-    assert from_environment({"KSTORM_UI_SHOW_VALUES": "true"}).show_values
+def test_values_are_shown_locally_by_default() -> None:
+    """Otherwise only if set. `false` hides them, and the logs, which may quote them."""
+    here = {"KSTORM_UI_RUNS": ".kstorm/runs"}
+    login = {"KSTORM_UI_HOST": "0.0.0.0", "KSTORM_UI_USER_HEADER": "X-User"}
+    hidden = from_environment({**here, "KSTORM_UI_SHOW_VALUES": "false"})
+    assert from_environment(here).shows_values
+    assert not from_environment({**here, **login}).shows_values
+    assert not from_environment({}).shows_values
+    assert from_environment({"KSTORM_UI_SHOW_VALUES": "true"}).shows_values
+    assert (hidden.shows_values, hidden.shows_logs) == (False, False)
     with pytest.raises(ConfigError, match="KSTORM_UI_SHOW_VALUES is 'yes': give true or false"):
         from_environment({"KSTORM_UI_SHOW_VALUES": "yes"})
 

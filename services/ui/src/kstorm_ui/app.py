@@ -2,7 +2,7 @@
 waiting for a source."""
 
 import asyncio
-from collections.abc import AsyncIterator, Set
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -12,15 +12,16 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from kstorm_ui.collector import Collector
 from kstorm_ui.pages import actions as actions_pages
 from kstorm_ui.pages import (
     audit,
     events,
+    find,
     letters,
     login,
     logs,
     message,
+    records,
     sources,
     topologies,
     topology,
@@ -30,17 +31,9 @@ from kstorm_ui.security import Guard, who_asks
 from kstorm_ui.site import HERE, Site
 
 
-def make_app(
-    collector: Collector,
-    token: str = "",
-    user_header: str = "",
-    show_values: bool = False,
-    actions: Set[str] = frozenset(),
-    *,
-    show_logs: bool = False,
-) -> ASGIApp:
+def make_app(site: Site, token: str = "", user_header: str = "") -> ASGIApp:
     """Build the application. It runs the collector for as long as it runs itself."""
-    site = Site(collector, show_values, actions, show_logs=show_logs)
+    collector = site.collector
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -48,6 +41,7 @@ def make_app(
         yield
         await collector.stop()
         await asyncio.to_thread(site.deeds.close)
+        site.close()
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
@@ -59,6 +53,8 @@ def make_app(
         *sources.routes(site),
         *letters.routes(site),
         *events.routes(site),
+        *find.routes(site),
+        *records.routes(site),
         *audit.routes(site),
         *why.routes(site),
         *message.routes(site),

@@ -11,9 +11,10 @@ _ON_TOPOLOGY: Final = ("activate", "deactivate", "drain", "scale")
 _ON_LETTER: Final = ("replay", "edit", "discard")
 
 
-def on_topology(actions: Set[str]) -> Sequence[str]:
-    """Return the allowed actions on a topology, in display order."""
-    return [name for name in _ON_TOPOLOGY if name in actions]
+def on_topology(actions: Set[str], *, active: bool) -> Sequence[str]:
+    """Return the allowed actions on a topology that change something, in display order."""
+    idle = {"activate"} if active else {"deactivate"}
+    return [name for name in _ON_TOPOLOGY if name in actions - idle]
 
 
 def on_letter(actions: Set[str]) -> Sequence[str]:

@@ -29,6 +29,10 @@ class CounterSums:
     """Busy seconds. None for services that do not report them."""
     waits: Mapping[str, float] = field(default_factory=dict)
     """Waiting seconds by cause."""
+    late: float = 0.0
+    """Tuples of windowed bolts that were too late for their windows."""
+    in_time: float = 0.0
+    """Tuples of windowed bolts that were in time."""
 
     @classmethod
     def of(cls, status: Mapping[str, Any]) -> Self:
@@ -45,6 +49,7 @@ class CounterSums:
             edges if "edges" in status else None,
             None if busy is None else float(busy),
             waits,
+            *_lateness(status.get("own") or {}),
         )
 
     def __add__(self, other: Self) -> Self:
@@ -69,7 +74,13 @@ class CounterSums:
             else _added(self.edges or {}, other.edges or {}, sign),
             (self.busy or 0.0) + sign * (other.busy or 0.0) if told else None,
             _added(self.waits, other.waits, sign),
+            self.late + sign * other.late,
+            self.in_time + sign * other.in_time,
         )
+
+
+def _lateness(own: Mapping[str, Any]) -> tuple[float, float]:
+    return float(own.get("late_total", 0.0)), float(own.get("in_time_total", 0.0))
 
 
 def _added(one: Mapping[K, N], other: Mapping[K, N], sign: int) -> dict[K, N]:

@@ -56,9 +56,32 @@ def event_time(ms: int | None) -> str:
         return f"{ms:,} ms"
 
 
+def watermark(ms: int | None, now: float) -> str:
+    """Format a watermark as its distance to the clock: `12 s behind`. Event times that are not near
+    the clock are dates."""
+    if ms is None:
+        return "none yet"
+    behind = now - ms / 1000
+    if 0 <= behind < 86_400:
+        return f"{format_age(behind)} behind"
+    return event_time(ms)
+
+
+def clock(seconds: float) -> str:
+    """Format a Unix time of today: `09:41:07`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")
+
+
 def share(value: float | None) -> str:
     """Format a share: `93 %`."""
     return NOTHING if value is None else f"{value * 100:.0f} %"
+
+
+def small_share(value: float | None) -> str:
+    """Format a share that is small if all is well: `0.4 %`."""
+    if value is None or value == 0 or value >= 0.0995:
+        return share(value)
+    return "< 0.1 %" if value < 0.0005 else f"{value * 100:.1f} %"
 
 
 def error(text: str, seconds: float | None) -> str:

@@ -15,6 +15,9 @@ ABSENT: Final = 404
 AWAY: Final = 503
 
 
+_ENDS: Final = "the web UI shuts down: reload the page in a moment"
+
+
 class QueryProblem(str):
     """Reason why a query has no answer, or ""."""
 
@@ -41,6 +44,11 @@ class QueryCache:
         self._asked: dict[object, tuple[float, asyncio.Future[Any]]] = {}
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="asking")
         self._true_since = -inf
+        self._closing = asyncio.Event()
+
+    def close(self) -> None:
+        """Answer all waiting requests at once, because the web UI shuts down."""
+        self._closing.set()
 
     def forget(self) -> None:
         """Discard earlier answers, because something was changed. Thread-safe."""
@@ -58,10 +66,26 @@ class QueryCache:
         }
         before = self._asked.get(name)
         if before is None or (now - before[0] >= kept and before[1].done()):
-            self._asked[name] = now, asyncio.get_running_loop().run_in_executor(self._pool, ask)
+            running = asyncio.get_running_loop().run_in_executor(self._pool, ask)
+            running.add_done_callback(_retrieve)
+            self._asked[name] = now, running
+        asked = self._asked[name][1]
+        closing = asyncio.ensure_future(self._closing.wait())
         try:
-            return await asyncio.shield(self._asked[name][1]), QueryProblem()
+            await asyncio.wait({asked, closing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closing.cancel()
+        if not asked.done():
+            return None, QueryProblem(_ENDS)
+        try:
+            return asked.result(), QueryProblem()
         except AbsentError as error:
             return None, QueryProblem(str(error), ABSENT)
         except KstormError as error:
             return None, QueryProblem(str(error))
+
+
+def _retrieve(asked: "asyncio.Future[Any]") -> None:
+    """Retrieve an error, because asyncio logs errors that no request has retrieved."""
+    if not asked.cancelled():
+        asked.exception()

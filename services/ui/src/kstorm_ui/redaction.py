@@ -1,7 +1,7 @@
 """Decides what the pages show of dead letters and events.
 
-The pages never show a message's key, value or headers. For an error they show only its type and
-location, because its text may quote the message.
+Unless values are shown, the pages have no message's key, value or headers. For an error they have
+only its type and location, because its text may quote the message.
 """
 
 import re
@@ -21,6 +21,7 @@ from kstorm.operations.letters.selection import (
     kind_of,
 )
 from kstorm_ui import formatting
+from kstorm_ui.sources.records import text_of
 
 _MOST_TEXT: Final = 2_000
 _BARS: Final = 24
@@ -194,6 +195,20 @@ def _facts(one: NumberedLetter) -> Iterator[tuple[str, str]]:
     yield "roots", ", ".join(letter.roots) if letter.row < 0 else ""
     yield "waited for", letter.waiting_on
     yield "code", letter.version
+
+
+def contents(one: NumberedLetter) -> Iterator[tuple[str, str]]:
+    """Yield the name and text of a dead letter's contents, if values may be shown."""
+    letter = one.letter
+    if letter.error is not None and letter.error.message:
+        yield "error text", cut(letter.error.message)
+    yield "reason", cut(letter.reason)
+    if letter.key is not None:
+        yield "key", text_of(letter.key) or ""
+    if one.has_value:
+        yield "value", text_of(letter.value) or ""
+    for name, text in letter.headers:
+        yield f"header {name}", cut(text or "")
 
 
 def has_coordinates(one: NumberedLetter) -> bool:

@@ -16,6 +16,7 @@ from kstorm.runtime.kafka.lag import LagReader, Lags
 from kstorm_ui.app import make_app
 from kstorm_ui.collector import Collector
 from kstorm_ui.settings import UiSettings, settings_of
+from kstorm_ui.site import Site
 from kstorm_ui.sources.kubernetes import KubernetesSource
 from kstorm_ui.sources.local import LocalSource
 from kstorm_ui.sources.report import Source, TopologyReport
@@ -33,7 +34,7 @@ def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
         collector,
         settings.token(),
         settings.user_header,
-        settings.show_values,
+        settings.shows_values,
         settings.actions,
         show_logs=settings.shows_logs,
     )
@@ -57,10 +58,10 @@ class PageServer(uvicorn.Server):
         *,
         show_logs: bool = False,
     ) -> None:
-        self._collector = collector
+        self._site = Site(collector, show_values, actions, show_logs=show_logs)
         super().__init__(
             uvicorn.Config(
-                make_app(collector, token, user_header, show_values, actions, show_logs=show_logs),
+                make_app(self._site, token, user_header),
                 log_level="warning",
                 access_log=False,
                 server_header=False,
@@ -70,7 +71,8 @@ class PageServer(uvicorn.Server):
         )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._collector.stop()
+        self._site.close()
+        await self._site.collector.stop()
         await super().shutdown(sockets)
 
 

@@ -37,24 +37,32 @@ class UiSettings:
 
     The proxy must remove the header from incoming requests. A request without it is refused.
     """
-    show_values: bool = False
-    """Show tuple values on the pages of messages, and error texts, which may quote values.
+    show_values: bool | None = None
+    """Show keys and values of messages, tuples and state, and error texts, which may quote them.
 
-    In the environment `true` or `false`.
+    All pages obey this setting. None: only values of this machine's topologies, if only this
+    machine can connect to the web UI. In the environment `true` or `false`.
     """
 
     actions: frozenset[str] = frozenset()
     """Allowed actions, out of `ACTIONS`. Comma-separated in the environment. Empty: read-only.
     `edit` needs `show_values`."""
     logs: bool | None = None
-    """Show the logs of processes, which may quote messages. None: only logs of this machine, if
-    only this machine can connect to the web UI.
+    """Show the logs of processes, which may quote messages. None: the logs of this machine, if
+    values are shown.
     """
+
+    @property
+    def shows_values(self) -> bool:
+        """True if keys and values are shown."""
+        if self.show_values is None:
+            return self.runs is not None and is_loopback(self.host)
+        return self.show_values
 
     @property
     def shows_logs(self) -> bool:
         """True if logs are shown."""
-        return self.runs is not None and is_loopback(self.host) if self.logs is None else self.logs
+        return self.runs is not None and self.shows_values if self.logs is None else self.logs
 
     def token(self) -> str:
         """Return the token, or "" if none is required. Raises `ConfigError` if the file has no
@@ -98,7 +106,7 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> UiSettings:
         else:
             values[name] = Path(text) if name in ("runs", "token_file") else text
     settings = UiSettings(**values)  # type: ignore[arg-type]
-    if "edit" in settings.actions and not settings.show_values:
+    if "edit" in settings.actions and not settings.shows_values:
         raise ConfigError(
             "KSTORM_UI_ACTIONS has edit, whose form shows a message's value: "
             "set KSTORM_UI_SHOW_VALUES=true, or leave edit out"

@@ -17,13 +17,17 @@ from kstorm.runtime.base.settings import Settings
 from kstorm_ui import available_actions, formatting, redaction, view_data
 from kstorm_ui.background_actions import BackgroundActions
 from kstorm_ui.collector import Collector
+from kstorm_ui.desk_counts import DeskReader
+from kstorm_ui.graph_data import graph
 from kstorm_ui.letter_selection import SelectedLetters
 from kstorm_ui.query_cache import QueryCache, QueryProblem
 from kstorm_ui.responses import Make
 from kstorm_ui.settings import settings_of
 from kstorm_ui.sources import messages
 from kstorm_ui.sources.kubernetes import KubernetesSource
+from kstorm_ui.status_line import StatusLine, status_line
 from kstorm_ui.time_windows import WINDOWS
+from kstorm_ui.timeline import Mark, marks_of
 from kstorm_ui.topology_memory import TopologyMemory
 from kstorm_ui.topology_state import TopologyState
 
@@ -61,6 +65,7 @@ class Site:
         self.actions = actions if self.cluster is not None else actions - {"scale"}
         """The allowed actions that are possible in this environment."""
         self.deeds = BackgroundActions(self._changed)
+        self.desk = DeskReader()
         self.asked = QueryCache(4)
         # Each query uses a core for seconds, and up to 64 MB of prefetched records.
         self.read = QueryCache(2)
@@ -75,18 +80,41 @@ class Site:
         self._templates.globals |= {
             "actions": self.actions,
             "deeds": self.deeds,
+            "graph_of": graph,
             "limits": messages,
             "SelectedLetters": SelectedLetters,
             "offers": available_actions,
             "show_logs": show_logs,
             "showing": redaction,
+            "status_of": self.status_of,
             "texts": formatting,
+            "unit": "processes" if self.cluster is None else "pods",
             "views": view_data,
             "windows": WINDOWS,
         }
 
     def _changed(self) -> None:
         self.asked.forget()
+        self.desk.forget()
+
+    def close(self) -> None:
+        """Let no request wait any longer, because the web UI shuts down."""
+        self.asked.close()
+        self.read.close()
+        self.desk.close()
+
+    def marks(self, state: TopologyState) -> list[Mark]:
+        """Return the marks of a topology's timeline, oldest first."""
+        memory = self.collector.memories.get(state.name)
+        seen = memory.timeline.marks if memory is not None else ()
+        told = marks_of(self.desk.counts(state).events)
+        return sorted([*seen, *told], key=lambda mark: mark.at)
+
+    def status_of(self, state: TopologyState) -> StatusLine:
+        """Return the status line of a topology."""
+        memory = self.collector.memories.get(state.name)
+        p99 = None if memory is None else view_data.newest_p99(memory)
+        return status_line(state, self.desk.counts(state), self.marks(state), p99)
 
     def memory(self, request: Request) -> TopologyMemory:
         """Return the memory of the topology in the path. Raises `HTTPException` 404 if it was never

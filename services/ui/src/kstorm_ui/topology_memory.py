@@ -13,8 +13,10 @@ from kstorm.runtime.service.status_counters import StatusCounters, last_error
 from kstorm_ui.counters import CounterSums, ProcessCounters
 from kstorm_ui.edges import edges_of
 from kstorm_ui.history import History, HistoryPoint
+from kstorm_ui.late_share import LateShare
 from kstorm_ui.recent_bottlenecks import WINDOW_SECS, RecentBottlenecks
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
+from kstorm_ui.timeline import Timeline
 from kstorm_ui.topology_state import (
     ComponentState,
     EdgeState,
@@ -45,6 +47,8 @@ class TopologyMemory:
         self._gone: dict[str, CounterSums] = {}
         self._recent: deque[tuple[float, Totals]] = deque()
         self._causes = RecentBottlenecks()
+        self._late = LateShare()
+        self.timeline = Timeline()
 
     def learn(self, report: TopologyReport, lags: Lags, now: float, clock: float) -> TopologyState:
         """Add a poll. `now` is a monotonic time, `clock` the Unix time."""
@@ -64,6 +68,7 @@ class TopologyMemory:
             for each in sorted(report.components, key=lambda each: _ORDER.get(each.kind, 1))
         ]
         causes = self._causes.learn(report, lags, now)
+        self.timeline.learn(report, clock)
         self.state = TopologyState(
             name=report.name,
             place=report.place,
@@ -87,6 +92,7 @@ class TopologyMemory:
             tasks={each.component: _tasks(looked, each.component) for each in report.components},
             seen=now - self._first,
             answered=True,
+            late=self._late.learn(totals.values(), now),
         )
         points = {
             each.component: _point(each, self._recent_of(each.component, since[1], totals))
@@ -140,7 +146,8 @@ class TopologyMemory:
         pages = looked.pages(name)
         total, recent = self._sum(totals, name), self._recent_of(name, before, totals)
         error, age = _newest_error(pages)
-        own = _own(pages)
+        own, waits = _own(pages), recent.waits
+        marks = [time for page in pages for time in (page.get("watermarks") or {}).values()]
         lag = _lag(declared.kind, looked.lags.get(name), own)
         worked_off = recent.figures.acked if declared.kind == "spout" else recent.figures.frames_in
         of_all = looked.secs * max(1, len(pages))
@@ -166,10 +173,13 @@ class TopologyMemory:
             behind=_behind(lag, _rate(worked_off, looked.secs)),
             busy=None if recent.busy is None else min(1.0, _rate(recent.busy, of_all)),
             waits={
-                cause: _rate(seconds, of_all)
-                for cause, seconds in recent.waits.items()
-                if seconds > 0
+                cause: _rate(seconds, of_all) for cause, seconds in waits.items() if seconds > 0
             },
+            blocked=min(1.0, max(_rate(seconds, of_all) for seconds in waits.values()))
+            if waits
+            else None,
+            watermark=min((at for time in marks if (at := time.get("watermark"))), default=None),
+            timed=bool(marks),
             errors=total.figures.errors,
             last_error=error,
             last_error_age=age,
@@ -294,6 +304,8 @@ def _tasks(looked: _Look, component: str) -> Sequence[TaskState]:
                 key: told.get(task, {}).get(key)
                 for key in ("executed", "emitted", "failed", "pending", "watermark")
             }
+            if counts["executed"] is not None:
+                counts["executed"] -= told.get(task, {}).get("ticks", 0)
             counts["waits_for"] = told.get(task, {}).get("waits_for", "")
             found.append(TaskState(task=task, process=name, lag=lags.get(task), **counts))
     return sorted(found, key=lambda each: each.task)

@@ -91,6 +91,12 @@ class ComponentState(msgspec.Struct, frozen=True):
     last_error_age: float | None
     own: Mapping[str, float]
     """The component's own metrics."""
+    blocked: float | None = None
+    """Largest share of time that it waits for others, from 0 to 1: backpressure. None if unknown."""
+    watermark: int | None = None
+    """The lowest watermark of its tasks, Unix time in milliseconds. None without one."""
+    timed: bool = False
+    """True if it has event time, although it may have no watermark yet."""
 
 
 class EdgeState(msgspec.Struct, frozen=True):
@@ -131,6 +137,8 @@ class TopologyState(msgspec.Struct, frozen=True):
     """Seconds since the web UI first saw it."""
     answered: bool
     """True if the last poll found it."""
+    late: float | None = None
+    """Share of late tuples in the last ten minutes, from 0 to 1. None without windowed bolts."""
 
     def component(self, name: str) -> ComponentState | None:
         """Return a component by its id, or None."""

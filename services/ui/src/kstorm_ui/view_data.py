@@ -3,20 +3,28 @@ scripts."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from kstorm.operations.status.bottlenecks import Bottleneck, describe
 from kstorm.runtime.service.status_counters import StatusCounters
-from kstorm_ui import formatting
 from kstorm_ui.history import HistoryPoint
 from kstorm_ui.time_windows import TimeWindow
 from kstorm_ui.topology_memory import TopologyMemory
-from kstorm_ui.topology_state import ComponentState, EdgeState, TaskState, TopologyState
+from kstorm_ui.topology_state import ComponentState, TaskState, TopologyState
+from kstorm_ui.troubles import grouped_causes, troubles_of
 
 _SKEW: Final = 3.0
 _ROWS: Final = 10
+_SOURCE_METRICS: Final = {
+    "lag": "not done",
+    "pending": "in flight",
+    "retries": "waiting for a retry",
+    "throttled": "partitions at their limit",
+    "oldest_pending_seconds": "oldest in flight, seconds",
+    "most_attempts": "most attempts of a message",
+}
 
 
 def health(state: TopologyState) -> str:
@@ -27,7 +35,7 @@ def health(state: TopologyState) -> str:
     if not state.answered:
         return "The topology is not found any more. This page shows its last known state."
     if state.troubles or state.missing:
-        parts = [f"{name}: {why}" for name, why in state.troubles]
+        parts = [each.headline for each in troubles_of(state)]
         parts += [f"{component} has fewer processes than it should" for component in state.missing]
         return f"Missing or not ready: {'; '.join(parts)}."
     return f"All {sum(map(len, state.processes.values()))} processes are ready."
@@ -35,9 +43,10 @@ def health(state: TopologyState) -> str:
 
 def held(state: TopologyState) -> Sequence[Bottleneck]:
     """Return the bottlenecks as sentences with evidence, the most significant first, as in `kstorm
-    causes`."""
+    causes`. A cause that several components have in common is one sentence."""
     return [
-        msgspec.structs.replace(cause, said=describe(cause, state.looked)) for cause in state.causes
+        msgspec.structs.replace(cause, said=describe(cause, state.looked))
+        for cause in grouped_causes(state.causes)
     ]
 
 
@@ -96,12 +105,9 @@ def skewed(value: float | None) -> bool:
     return value is not None and value > _SKEW
 
 
-def graph(state: TopologyState) -> dict[str, Any]:
-    """Return the data for the script that draws the graph."""
-    return {
-        "nodes": [_node(state.name, each) for each in state.components],
-        "edges": [_edge(each) for each in state.edges],
-    }
+def source_metric(name: str) -> str:
+    """Return the words for a metric of a source."""
+    return _SOURCE_METRICS.get(name, name.replace("_", " "))
 
 
 def chart(
@@ -129,6 +135,18 @@ def last_minutes(columns: Mapping[str, Sequence[float | None]]) -> list[dict[str
     return [found[minute] for minute in sorted(found)[:_ROWS]]
 
 
+def newest_p99(memory: TopologyMemory) -> float | None:
+    """Return the largest p99 of the spouts in the newest sample, in seconds, or None."""
+    return max(
+        (
+            point.p99
+            for name in spouts(memory.state)
+            if (point := memory.history.newest(name)) is not None and point.p99 is not None
+        ),
+        default=None,
+    )
+
+
 def spouts(state: TopologyState) -> list[str]:
     return [each.component for each in state.components if each.kind == "spout"]
 
@@ -136,48 +154,3 @@ def spouts(state: TopologyState) -> list[str]:
 def _total(points: Sequence[HistoryPoint], key: str) -> float | None:
     values = [value for point in points if (value := getattr(point, key)) is not None]
     return sum(values) if values else None
-
-
-def _node(topology: str, state: ComponentState) -> dict[str, Any]:
-    rate = state.emit_rate if state.kind == "spout" else state.execute_rate
-    up = f"{state.ready}/{state.processes}"
-    facts = [f"{formatting.rate(rate)}/s", f"up {up}"]
-    if state.lag is not None:
-        facts.append(f"lag {formatting.count(state.lag)}")
-    spoken = [
-        f"{state.component}, {state.kind}",
-        f"{formatting.rate(rate)} tuples per second",
-        f"{up} processes ready",
-    ]
-    if state.lag is not None:
-        spoken.append(f"{formatting.count(state.lag)} records behind")
-    return {
-        "id": state.component,
-        "name": formatting.shown(state.component),
-        "kind": state.kind,
-        "href": formatting.path("t", topology, "c", state.component),
-        "facts": facts,
-        "label": formatting.shown(", ".join(spoken)),
-        "down": state.ready < state.processes,
-    }
-
-
-def _edge(state: EdgeState) -> dict[str, Any]:
-    about = "" if state.counted else "total emitted, "
-    streams = ", ".join(
-        f"{stream} ({grouping})" if grouping else stream
-        for stream, grouping in zip(state.streams, state.groupings, strict=True)
-    )
-    says = (
-        f"{state.source} to {state.target}: {about}{formatting.rate(state.rate)} tuples per second; "
-        f"{streams}"
-    )
-    return {
-        "source": state.source,
-        "target": state.target,
-        "rate": state.rate,
-        "counted": state.counted,
-        "text": f"{'' if state.counted else '≤ '}{formatting.rate(state.rate)}/s",
-        "held": formatting.shown(state.held),
-        "label": formatting.shown(f"{says}; held back: {state.held}" if state.held else says),
-    }

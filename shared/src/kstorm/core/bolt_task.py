@@ -82,6 +82,9 @@ class BoltTask(BoltTime):
             on_error,
         )
         self.executed = 0
+        """Number of tuples executed, with ticks."""
+        self.ticks = 0
+        """Number of ticks executed, which are included in `executed`."""
         self.pause_every = 64
         """Number of tuples after which the driver is offered a pause."""
         self._on_error, self.outbox = on_error, outbox
@@ -307,6 +310,7 @@ class BoltTask(BoltTime):
         due, self._next_tick = self._next_tick is not None, now + self._every
         self.collector.owner = get_ident()
         if due:
+            self.ticks += 1
             # Bolts do not need to ack a tick, so kstorm acks it here.
             yield from self._execute_tuples([Tuple((self._every,), _TICK)], acks=True)
 

@@ -82,6 +82,8 @@ class OutlineComponent(msgspec.Struct, frozen=True, omit_defaults=True):
     timeout_secs: float | None = None
     """Timeout of a spout's messages. None means no timeout."""
     reading: SpoutSource | None = None
+    writing: str = ""
+    """Topic that a KafkaBolt writes, if it is the same for all tuples."""
 
     @property
     def timeout_ms(self) -> float:

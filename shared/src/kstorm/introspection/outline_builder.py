@@ -11,7 +11,13 @@ from kstorm.introspection.outline import (
     RetryPolicy,
     SpoutSource,
 )
-from kstorm.kafka import ExponentialBackoffRetryManager, KafkaHosts, KafkaSpout, SpoutConfig
+from kstorm.kafka import (
+    ExponentialBackoffRetryManager,
+    KafkaBolt,
+    KafkaHosts,
+    KafkaSpout,
+    SpoutConfig,
+)
 from kstorm.topology import Topology
 from kstorm.topology.groupings import FieldsGrouping, Grouping
 
@@ -54,7 +60,14 @@ def _components(topology: Topology) -> Iterator[OutlineComponent]:
             _source_of(spec.component.spout_config)
             if isinstance(spec.component, KafkaSpout)
             else None,
+            _written_by(spec.component) if isinstance(spec.component, KafkaBolt) else "",
         )
+
+
+def _written_by(bolt: KafkaBolt) -> str:
+    """Return the topic of a bolt on the topology's own Kafka, or ""."""
+    elsewhere = "bootstrap.servers" in (bolt.producer_properties or {})
+    return "" if elsewhere else bolt.topic or ""
 
 
 def _source_of(config: SpoutConfig) -> SpoutSource:

@@ -16,7 +16,6 @@ from kstorm_ui.forms import fields_of
 from kstorm_ui.preview import Preview, preview
 from kstorm_ui.settings import ACTIONS
 from kstorm_ui.site import Site
-from kstorm_ui.stream import stream
 from kstorm_ui.topology_state import TopologyState
 
 _MOST_BYTES: Final = 3_200_000
@@ -30,12 +29,11 @@ WhoAsks = Callable[[Request], str]
 
 
 def routes(site: Site, who: WhoAsks) -> list[Route]:
-    """Return a page for each action, and the event stream that updates the list of actions."""
+    """Return a page for each action."""
     pages = _Pages(site, who)
     return [
         Route("/t/{topology}/do/{verb}", pages.show, methods=["GET"]),
         Route("/t/{topology}/do/{verb}", pages.do, methods=["POST"]),
-        Route("/t/{topology}/deeds", pages.deeds),
     ]
 
 
@@ -64,12 +62,6 @@ class _Pages:
             )
         await asyncio.to_thread(deed.over.wait, _PATIENCE_SECS)
         return RedirectResponse(_back(state, wanted), 303)
-
-    async def deeds(self, request: Request) -> Response:
-        state = self._site.memory(request).state
-        return stream(
-            self._site.collector, lambda: (self._site.render("_deeds.html", state=state), {})
-        )
 
     def _refusal(self, state: TopologyState, verb: str) -> Response | None:
         if verb not in ACTIONS:

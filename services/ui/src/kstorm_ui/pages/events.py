@@ -1,4 +1,4 @@
-"""Page with the operators' actions on a topology."""
+"""Page with the operators' actions on a topology, and what its processes did."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,6 +13,7 @@ from kstorm_ui.redaction import shown_event
 from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site
 from kstorm_ui.sources.letters import events_of
+from kstorm_ui.timeline import Mark
 
 _MOST_SHOWN: Final = 500
 
@@ -26,6 +27,8 @@ class EventsShown(msgspec.Struct, frozen=True):
     count: int
     events: Sequence[Event]
     """The newest events, newest first."""
+    seen: Sequence[Mark]
+    """Changes of processes that the web UI has seen, newest first."""
 
 
 def routes(site: Site) -> list[Route]:
@@ -41,8 +44,9 @@ async def _events(site: Site, request: Request) -> PageResult:
         each for each in map(shown_event, found) if verb in ("", each.verb) and _has(each, text)
     ]
     verbs = sorted({event.verb for event in found})
+    seen = list(site.memory(request).timeline.marks)[::-1]
     return PageResult(
-        EventsShown(verbs, verb, text, len(chosen), chosen[:_MOST_SHOWN]), problem, state
+        EventsShown(verbs, verb, text, len(chosen), chosen[:_MOST_SHOWN], seen), problem, state
     )
 
 

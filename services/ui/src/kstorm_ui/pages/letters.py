@@ -17,7 +17,8 @@ from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site
 from kstorm_ui.sources.letters import FoundLetters, events_of, letters_of
 
-_MOST_SHOWN: Final = 200
+PAGE: Final = 50
+"""Dead letters per page."""
 
 
 class LettersShown(msgspec.Struct, frozen=True):
@@ -34,7 +35,12 @@ class LettersShown(msgspec.Struct, frozen=True):
     """Number of dead letters that match the filter."""
     groups: Sequence[ShownGroup]
     letters: Sequence[ShownLetter]
-    """The newest matching ones, newest first."""
+    """The matching ones of this page, newest first."""
+    page: int
+    """Number of this page, from 1."""
+    pages: int
+    values: bool
+    """True if message contents are shown."""
 
 
 class LetterShown(msgspec.Struct, frozen=True):
@@ -43,6 +49,9 @@ class LetterShown(msgspec.Struct, frozen=True):
     number: int
     letter: ShownLetter | None
     facts: Sequence[tuple[str, str]]
+    contents: Sequence[tuple[str, str]]
+    """Key, value, headers and error text, if values are shown."""
+    values: bool
     history: Sequence[Event]
     """Operator actions on it."""
     untold: str
@@ -63,7 +72,9 @@ async def _letters(site: Site, request: Request) -> PageResult:
     )
     answer, problem = await site.ask_kafka("letters", state, letters_of)
     found: FoundLetters = answer or FoundLetters([], False)
-    chosen = wanted.of(found.letters)
+    chosen = wanted.of(found.letters)[::-1]
+    pages = max(1, -(-len(chosen) // PAGE))
+    number = min(pages, max(1, _number(request.query_params.get("page", ""))))
     data = LettersShown(
         all=len(found.letters),
         older=found.older,
@@ -73,8 +84,12 @@ async def _letters(site: Site, request: Request) -> PageResult:
         count=len(chosen),
         groups=redaction.grouped(chosen, now_ms()),
         letters=[
-            redaction.shown_letter(state.name, one) for one in chosen[: -_MOST_SHOWN - 1 : -1]
+            redaction.shown_letter(state.name, one)
+            for one in chosen[(number - 1) * PAGE : number * PAGE]
         ],
+        page=number,
+        pages=pages,
+        values=site.show_values,
     )
     return PageResult(data, problem, state)
 
@@ -88,7 +103,13 @@ async def _letter(site: Site, request: Request) -> PageResult:
         number=number,
         letter=None if one is None else redaction.shown_letter(state.name, one),
         facts=[] if one is None else list(redaction.facts(one)),
+        contents=list(redaction.contents(one)) if one is not None and site.show_values else [],
+        values=site.show_values,
         history=list(map(redaction.shown_event, redaction.about(events or (), number, place))),
         untold=str(untold),
     )
     return PageResult(data, problem, state)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 1

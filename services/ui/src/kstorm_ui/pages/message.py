@@ -25,6 +25,7 @@ from kstorm_ui.pages.why import topics_of
 from kstorm_ui.query_cache import ABSENT, KEPT_SECS, QueryProblem
 from kstorm_ui.site import API, Site, json
 from kstorm_ui.sources.messages import MessageAnswer, message_of, message_of_root
+from kstorm_ui.sources.records import TopicRecord, records_of, settings_for
 from kstorm_ui.stream import growing
 from kstorm_ui.topology_state import TopologyState
 from kstorm_ui.tree_rows import BAR, shown_tree
@@ -61,6 +62,7 @@ def routes(site: Site) -> list[Route]:
             )
         root = request.query_params.get("root", "")
         values = _values(site, state.outline, found, root)
+        values["record"] = await _record(site, state, asked)
         stream = f"{formatting.path('t', state.name, 'm', *asked.split('/'), 'stream')}?{urlencode({'root': root})}"
         return site.page(
             "message.html", state=state, asked=asked, problem="", stream=stream, **values
@@ -169,6 +171,23 @@ def _values(site: Site, outline: Outline, found: MessageAnswer, root: str) -> di
         if follows
         else "This is final: the page is not updated any more.",
     }
+
+
+async def _record(site: Site, state: TopologyState, asked: str) -> TopicRecord | None:
+    """Return the record of a message, or None if Kafka does not have it any more."""
+    topic, partition, offset = parse_message(asked)
+    settings, outline = topics_of(state)
+    ask = partial(
+        records_of,
+        settings_for(settings, outline, topic),
+        topic,
+        partition,
+        offset,
+        values=site.show_values,
+        most=1,
+    )
+    found, _ = await site.asked.answer(("record", state.name, asked), ask)
+    return next((each for each in found.records if each.offset == offset), None) if found else None
 
 
 def _chosen(trees: Sequence[Tree], root: str) -> Tree | None:

@@ -13,6 +13,7 @@ from kstorm_ui.responses import PageResult
 from kstorm_ui.settings import settings_of
 from kstorm_ui.site import Site
 from kstorm_ui.sources.partitions import PartitionState, partitions_of
+from kstorm_ui.sources.records import topics_of
 from kstorm_ui.topology_state import ComponentState, TopologyState
 
 
@@ -33,6 +34,8 @@ class SourcesShown(msgspec.Struct, frozen=True):
     """Sources of a topology."""
 
     spouts: Sequence[SpoutShown]
+    topics: Mapping[str, str]
+    """Topics whose messages can be browsed, and what the topology does with each."""
 
 
 def routes(site: Site) -> list[Route]:
@@ -46,7 +49,9 @@ async def _sources(site: Site, request: Request) -> PageResult:
     problems = [problem for _, problem in found if problem]
     nothing = problems and not any(each.partitions for each, _ in found)
     return PageResult(
-        SourcesShown([each for each, _ in found]), problems[0] if nothing else QueryProblem(), state
+        SourcesShown([each for each, _ in found], topics_of(state.outline)),
+        problems[0] if nothing else QueryProblem(),
+        state,
     )
 
 

@@ -11,11 +11,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kstorm.operations.status.bottlenecks import Bottleneck
-from kstorm_ui import view_data
+from kstorm_ui import formatting, view_data
+from kstorm_ui.graph_data import graph
+from kstorm_ui.history import HOUR
 from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site, json
 from kstorm_ui.stream import stream
 from kstorm_ui.time_windows import window
+from kstorm_ui.timeline import KINDS
 from kstorm_ui.topology_memory import TopologyMemory
 from kstorm_ui.topology_state import ComponentState, EdgeState, ProcessState, TaskState
 
@@ -59,6 +62,7 @@ def routes(site: Site) -> list[Route]:
         Route(_TOPOLOGY, pages.topology),
         Route(f"{_TOPOLOGY}/stream", pages.topology_stream),
         Route(f"{_TOPOLOGY}/history", pages.topology_history),
+        Route(f"{_TOPOLOGY}/status", pages.status_stream),
         site.api(_TOPOLOGY, partial(_topology, site)),
         Route(_COMPONENT, pages.component),
         Route(f"{_COMPONENT}/stream", pages.component_stream),
@@ -125,17 +129,42 @@ class _Pages:
         memory, key = self._site.memory(request), _window(request)
 
         def piece() -> tuple[str, Any]:
-            html = self._site.render(
-                "_components.html", **_shown_topology(self._site, memory, key).values
-            )
+            shown = _shown_topology(self._site, memory, key)
+            html = self._site.render("_topology.html", **shown.values, minutes=None)
             points = view_data.chart(memory, view_data.spouts(memory.state), _TOPOLOGY_KEYS)
-            return html, {**view_data.graph(memory.state), "point": _last(points)}
+            sample = {"point": _last(points), "marks": self._marks(memory)}
+            return html, {**graph(memory.state), **sample}
 
         return stream(self._site.collector, piece)
 
     async def topology_history(self, request: Request) -> Response:
         memory = self._site.memory(request)
-        return json(view_data.chart(memory, view_data.spouts(memory.state), _TOPOLOGY_KEYS))
+        columns = view_data.chart(memory, view_data.spouts(memory.state), _TOPOLOGY_KEYS)
+        return json({**columns, "marks": self._marks(memory)})
+
+    async def status_stream(self, request: Request) -> Response:
+        memory = self._site.memory(request)
+
+        def piece() -> tuple[str, Any]:
+            html = self._site.render("_status_and_deeds.html", state=memory.state)
+            return html, {}
+
+        return stream(self._site.collector, piece)
+
+    def _marks(self, memory: TopologyMemory) -> list[dict[str, Any]]:
+        """Return the marks of the last hour, `ago` in seconds relative to the newest sample."""
+        looked = memory.state.looked
+        return [
+            {
+                "ago": mark.at - looked,
+                "kind": mark.kind,
+                "letter": KINDS[mark.kind],
+                "said": formatting.shown(mark.said),
+                "clock": formatting.clock(mark.at),
+            }
+            for mark in self._site.marks(memory.state)
+            if mark.at > looked - HOUR
+        ]
 
     async def component(self, request: Request) -> Response:
         memory, name = self._site.component(request)
@@ -150,7 +179,7 @@ class _Pages:
             if memory.state.component(name) is None:
                 return None
             html = self._site.render(
-                "_processes.html", **_shown_component(self._site, memory, name).values
+                "_component.html", **_shown_component(self._site, memory, name).values, minutes=None
             )
             return html, {"point": _last(view_data.chart(memory, [name], _COMPONENT_KEYS))}
 
@@ -158,7 +187,8 @@ class _Pages:
 
     async def component_history(self, request: Request) -> Response:
         memory, name = self._site.component(request)
-        return json(view_data.chart(memory, [name], _COMPONENT_KEYS))
+        columns = view_data.chart(memory, [name], _COMPONENT_KEYS)
+        return json({**columns, "marks": self._marks(memory)})
 
 
 def _last(columns: dict[str, list[float | None]]) -> dict[str, float | None]:

@@ -15,14 +15,14 @@ class LocalSource:
     """`place` is the folder of one run, or a folder with the folders of several."""
 
     def __init__(self, place: Path) -> None:
-        self._place = place
+        self.place = place
 
     def __str__(self) -> str:
-        return f"this machine, {self._place}"
+        return f"this machine, {self.place}"
 
     def log(self, topology: str, process: str) -> Sequence[LogLife]:
         """Read the log in the folder of its run."""
-        for found in find(self._place):
+        for found in find(self.place):
             for worker in found.workers:
                 if (found.name, worker.name) == (topology, process):
                     return lives_in(Path(worker.log))
@@ -30,7 +30,7 @@ class LocalSource:
 
     def look(self) -> Sequence[TopologyReport]:
         """Query the processes, some in parallel."""
-        return [_report(found) for found in find(self._place)]
+        return [_report(found) for found in find(self.place)]
 
 
 def _report(found: RunningTopology) -> TopologyReport:

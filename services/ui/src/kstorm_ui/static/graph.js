@@ -1,18 +1,27 @@
-// Draws the graph of a topology as SVG. dagre computes the layout again only when components or lines are added or removed. A sample
-// changes texts, widths and dashes in place.
+// Draws the graph of a topology as SVG, as wide as its place. dagre computes the layout again only when components or lines are added
+// or removed, or when the place changes its width. A sample changes texts, colours, widths and dashes in place.
 import { Graph, layout } from "./vendor/dagre.esm.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDEST = 12;
 const NARROWEST = 1.5;
-let drawn = null; // { key, nodes, edges }
+const READABLE = 0.72; // a smaller graph is drawn from top to bottom instead
+const MANY = 60; // components, from which only one layout is tried
+const STEP = 1.25;
+let drawn = null; // { key, nodes, edges, svg, scale }
+let newest = null; // the last sample
+let zoom = 0; // 0: as wide as the place, otherwise a factor
 
 export function drawGraph(place, sample) {
   if (!sample.nodes) return;
-  const key = JSON.stringify([sample.nodes.map((node) => node.id), sample.edges.map((edge) => [edge.source, edge.target])]);
-  if (drawn?.key !== key) {
+  newest = sample;
+  const width = place.parentElement?.clientWidth || 1200;
+  const timed = sample.nodes.some((node) => node.facts[2]);
+  const key = JSON.stringify([sample.nodes.map((node) => node.id), sample.edges.map((edge) => [edge.source, edge.target]), timed, width]);
+  if (drawn?.key !== key || drawn.place !== place) {
     const begun = performance.now();
-    drawn = { key, ...build(place, sample) };
+    drawn = { key, place, ...build(place, sample, width, timed) };
+    resize();
     place.dataset.milliseconds = (performance.now() - begun).toFixed(1);
   }
   sample.nodes.forEach((node) => showNode(drawn.nodes.get(node.id), node));
@@ -22,31 +31,66 @@ export function drawGraph(place, sample) {
   sample.edges.forEach((edge, number) => showEdge(drawn.edges[number], edge, most));
 }
 
-function build(place, sample) {
+export function startZoom(place) {
+  new ResizeObserver(() => { if (newest) drawGraph(place, newest); }).observe(place.parentElement);
+  document.addEventListener("click", (event) => {
+    const way = event.target.closest?.("[data-zoom]")?.dataset.zoom;
+    if (!way || !drawn?.svg) return;
+    const now = zoom || drawn.scale;
+    zoom = way === "fit" ? 0 : Math.min(3, Math.max(0.25, way === "in" ? now * STEP : now / STEP));
+    resize();
+  });
+}
+
+function resize() {
+  if (!drawn?.svg) return;
+  const scale = zoom || drawn.scale;
+  drawn.svg.setAttribute("width", Math.floor(drawn.width * scale));
+  drawn.svg.setAttribute("height", Math.floor(drawn.height * scale));
+}
+
+function build(place, sample, width, timed) {
   if (!sample.nodes.length) {
     place.replaceChildren();
     return { nodes: new Map(), edges: [] };
   }
-  const graph = new Graph();
-  graph.setGraph({ rankdir: "LR", nodesep: 28, ranksep: 110, ranker: "longest-path", marginx: 10, marginy: 14 });
-  graph.setDefaultEdgeLabel(() => ({}));
-  for (const node of sample.nodes) graph.setNode(node.id, { width: Math.max(170, 26 + 8 * node.name.length), height: 56 });
-  for (const edge of sample.edges) graph.setEdge(edge.source, edge.target, {});
-  layout(graph);
-  const { width, height } = graph.graph();
-  const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Graph of the components" });
+  let graph = laidOut(sample, "LR", timed);
+  if (scaleOf(graph, width) < READABLE && sample.nodes.length <= MANY) {
+    const upright = laidOut(sample, "TB", timed);
+    if (scaleOf(upright, width) > scaleOf(graph, width)) graph = upright;
+  }
+  const size = graph.graph();
+  const svg = make("svg", { viewBox: `0 0 ${size.width} ${size.height}`, role: "group", "aria-label": "Graph of the components" });
   const edges = sample.edges.map((edge) => buildEdge(svg, graph.edge(edge.source, edge.target).points));
   const nodes = new Map(sample.nodes.map((node) => [node.id, buildNode(svg, node, graph.node(node.id))]));
   place.replaceChildren(svg);
-  return { nodes, edges };
+  return { nodes, edges, svg, width: size.width, height: size.height, scale: Math.max(0.5, scaleOf(graph, width)) };
+}
+
+function scaleOf(graph, width) {
+  return Math.min(1, width / graph.graph().width);
+}
+
+function laidOut(sample, rankdir, timed) {
+  const graph = new Graph();
+  graph.setGraph({ rankdir, nodesep: 24, ranksep: rankdir === "LR" ? 84 : 46, ranker: "longest-path", marginx: 8, marginy: 12 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const node of sample.nodes) graph.setNode(node.id, { width: Math.max(152, 30 + 8 * node.name.length), height: timed ? 84 : 68 });
+  for (const edge of sample.edges) graph.setEdge(edge.source, edge.target, {});
+  layout(graph);
+  return graph;
 }
 
 function buildNode(svg, node, box) {
   const link = make("a", { href: node.href });
+  const top = box.y - box.height / 2;
   link.append(
-    make("rect", { x: box.x - box.width / 2, y: box.y - box.height / 2, width: box.width, height: box.height, rx: 6 }),
-    make("text", { x: box.x, y: box.y - 5 }, node.name),
-    make("text", { x: box.x, y: box.y + 15, class: "facts" }),
+    make("rect", { x: box.x - box.width / 2, y: top, width: box.width, height: box.height, rx: 8 }),
+    make("path", { class: "stripe", d: `M${box.x - box.width / 2 + 5} ${top + 12}v${box.height - 24}` }),
+    make("text", { x: box.x, y: top + 23, class: "name" }, `${node.name} `),
+    make("text", { x: box.x, y: top + 42, class: "facts" }),
+    make("text", { x: box.x, y: top + 58, class: "facts" }),
+    make("text", { x: box.x, y: top + 74, class: "facts" }),
   );
   svg.append(link);
   return link;
@@ -54,8 +98,9 @@ function buildNode(svg, node, box) {
 
 function showNode(link, node) {
   link.setAttribute("aria-label", node.label);
-  link.setAttribute("class", `${node.kind}${node.down ? " down" : ""}`);
-  link.querySelector(".facts").textContent = node.facts.join(" · ");
+  const classes = [node.kind, node.down && "down", node.blocked && "blocked", node.busy !== null && `busy-${node.busy}`];
+  link.setAttribute("class", classes.filter(Boolean).join(" "));
+  link.querySelectorAll(".facts").forEach((text, number) => { text.textContent = node.facts[number] ? `${node.facts[number]} ` : ""; });
 }
 
 function buildEdge(svg, points) {
@@ -65,10 +110,12 @@ function buildEdge(svg, points) {
   const from = points[points.length - 2];
   const angle = Math.atan2(tip.y - from.y, tip.x - from.x);
   const end = { x: tip.x - 12 * Math.cos(angle), y: tip.y - 12 * Math.sin(angle) }; // under the arrow's head
+  const upright = Math.abs(Math.sin(angle)) > 0.7;
+  const label = upright ? { x: middle.x + 14, y: middle.y + 3, class: "rate beside" } : { x: middle.x, y: middle.y - 11, class: "rate" };
   group.append(
     make("path", { d: curve([...points.slice(0, -1), end]) }),
-    make("path", { class: "arrow", d: "M0 0L-16 -11L-16 11Z", transform: `translate(${tip.x} ${tip.y}) rotate(${(angle * 180) / Math.PI})` }),
-    make("text", { x: middle.x, y: middle.y - 10, class: "rate" }),
+    make("path", { class: "arrow", d: "M0 0L-14 -9L-14 9Z", transform: `translate(${tip.x} ${tip.y}) rotate(${(angle * 180) / Math.PI})` }),
+    make("text", label),
   );
   svg.append(group);
   return group;

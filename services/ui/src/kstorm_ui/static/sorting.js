@@ -1,5 +1,5 @@
-// Sorts tables when a column's name is clicked or its key pressed. A fragment that arrives is sorted before it is swapped in, so rows
-// do not jump and the focus stays.
+// Sorts tables when a column's name is clicked or its key pressed. A fragment that arrives is prepared before it is swapped in: it is
+// sorted, so rows do not jump and the focus stays, and details that are open stay open.
 
 const orders = new Map(); // by the table's id: { column, ascending }
 
@@ -17,13 +17,16 @@ export function startSorting() {
   });
   document.addEventListener("htmx:sse:before:message", (event) => {
     const message = event.detail.message;
-    if (message.event || orders.size === 0) return;
+    const open = [...document.querySelectorAll("details[id][open]")].map((details) => details.id);
+    if (message.event || (orders.size === 0 && !open.length)) return;
     const piece = new DOMParser().parseFromString(message.data, "text/html");
     piece.querySelectorAll("table.sortable").forEach(sort);
+    open.forEach((id) => piece.getElementById(id)?.setAttribute("open", ""));
     message.data = piece.body.innerHTML;
   });
 }
 
+// Rows that belong together are in a body of their own.
 function sort(table) {
   const order = orders.get(table.id);
   if (!order) return;
@@ -32,9 +35,11 @@ function sort(table) {
     head.setAttribute("aria-sort", column === order.column ? way : "none");
   });
   const sign = order.ascending ? 1 : -1;
-  const rows = [...table.tBodies[0].rows];
-  rows.sort((one, other) => sign * compare(one.cells[order.column], other.cells[order.column]));
-  table.tBodies[0].append(...rows);
+  const bodies = [...table.tBodies];
+  const cell = (part) => (part.rows ? part.rows[0] : part).cells[order.column];
+  const parts = bodies.length > 1 ? bodies : [...(bodies[0]?.rows ?? [])];
+  parts.sort((one, other) => sign * compare(cell(one), cell(other)));
+  (bodies.length > 1 ? table : bodies[0])?.append(...parts);
 }
 
 function compare(one, other) {

@@ -350,7 +350,8 @@ def _spout(component: ComponentChange, slow: Sequence[str]) -> Iterator[Bottlene
         )
         return
     late, growth = component.late, component.growth or 0.0
-    if slow or not component.lags or late is None or (late <= _LATE_SECS and growth <= 0):
+    # A short backlog may grow for a moment, because some messages are in flight.
+    if slow or not component.lags or late is None or late <= _LATE_SECS:
         return
     pace = (
         "and emits nothing"

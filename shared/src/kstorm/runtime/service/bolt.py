@@ -160,7 +160,9 @@ class BoltDriver(Driver[BoltEngine]):
     def status(self) -> dict[str, Any]:
         totals = self._totals.now()
         pending = sum(task.unfinished for task in self.engine.tasks)
-        counts = {name: totals[name] for name in ("emitted", "executed", "acked", "failed")}
+        counts = {
+            name: totals[name] for name in ("emitted", "executed", "ticks", "acked", "failed")
+        }
         own = component_totals(self.components(), self.journal)
         return {**super().status(), "kind": "bolt", **counts, "pending": pending, "own": own} | {
             "watermarks": shown_times(self.engine.time.of_tasks())
@@ -172,6 +174,7 @@ def _counts(task: BoltTask) -> dict[str, int]:
     return {
         "emitted": done.emitted,
         "executed": task.executed,
+        "ticks": task.ticks,
         "acked": done.acked,
         "failed": done.failed,
     }

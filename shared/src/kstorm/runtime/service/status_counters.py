@@ -10,8 +10,8 @@ from kstorm.runtime.base.metrics import quantile
 
 @dataclass(frozen=True, slots=True)
 class StatusCounters:
-    """Counters since the start. `pending` is a gauge. For an acker, acked counts completed trees
-    and `pending` open ones.
+    """Counters since the start, without ticks. `pending` is a gauge. For an acker, acked counts
+    completed trees and `pending` open ones.
     """
 
     emitted: int = 0
@@ -32,6 +32,9 @@ class StatusCounters:
             for field in fields(cls)
             if field.name != "latency_counts"
         }
+        ticks = status.get("ticks", 0)  # kstorm acks each tick
+        counts["executed"] = max(0, counts["executed"] - ticks)
+        counts["acked"] = max(0, counts["acked"] - ticks)
         return cls(**counts, latency_counts=tuple(status.get("latency_counts", ())))
 
     def __add__(self, other: Self) -> Self:

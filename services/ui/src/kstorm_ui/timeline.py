@@ -1,0 +1,120 @@
+"""Marks on the chart: restarts and moved tasks that the polls show, and the operators' events."""
+
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from kstorm.events import Event
+from kstorm_ui.sources.report import TopologyReport
+
+_MOST: Final = 500
+_TOGETHER_SECS: Final = 5.0
+"""Changes of the same kind within this time are one mark."""
+_MOST_NAMED: Final = 4
+KINDS: Final[Mapping[str, str]] = {
+    "kill": "K",
+    "start": "S",
+    "rebalance": "R",
+    "deployment": "D",
+    "operator": "O",
+}
+"""Letter of each kind of mark, so that colour is not the only signal."""
+_DEPLOYS: Final = re.compile("deploy|upgrade|restart|prepare|roll")
+
+
+class Mark(msgspec.Struct, frozen=True):
+    at: float
+    """Unix time."""
+    kind: str
+    """One of `KINDS`."""
+    said: str
+
+
+class Timeline:
+    """Changes of one topology's processes between polls."""
+
+    def __init__(self) -> None:
+        self._marks: deque[Mark] = deque(maxlen=_MOST)
+        self._names: dict[str, list[str]] = {}
+        self._before: dict[str, tuple[Any, frozenset[int]] | None] = {}
+        self._outline: object = None
+
+    def learn(self, report: TopologyReport, clock: float) -> None:
+        """Add a poll. The first one is the state to compare with."""
+        first = not self._before
+        now: dict[str, tuple[Any, frozenset[int]] | None] = {
+            each.name: None
+            if each.status is None
+            else (
+                (each.status.get("pid"), each.status.get("begun_at")),
+                frozenset(each.status.get("tasks") or ()),
+            )
+            for each in report.processes
+        }
+        if not first:
+            if report.outline is not None and self._outline not in (None, report.outline):
+                self._add(clock, "deployment", "the topology's code")
+            for name in sorted({*self._before, *now}):
+                self._compare(name, self._before.get(name), now.get(name), clock)
+        self._before = now
+        self._outline = report.outline or self._outline
+
+    def _compare(
+        self,
+        name: str,
+        before: tuple[Any, frozenset[int]] | None,
+        now: tuple[Any, frozenset[int]] | None,
+        clock: float,
+    ) -> None:
+        if before is not None and (now is None or now[0] != before[0]):
+            self._add(clock, "kill", name)
+        if now is None:
+            return
+        if before is None or now[0] != before[0]:
+            self._add(clock, "start", name)
+        elif now[1] != before[1]:
+            self._add(clock, "rebalance", name)
+
+    def _add(self, clock: float, kind: str, name: str) -> None:
+        last = next((mark for mark in reversed(self._marks) if mark.kind == kind), None)
+        if last is not None and clock - last.at < _TOGETHER_SECS:
+            names = self._names[kind]
+            if name not in names:
+                names.append(name)
+            self._marks[self._marks.index(last)] = Mark(last.at, kind, _said(kind, names))
+            return
+        self._names[kind] = [name]
+        self._marks.append(Mark(clock, kind, _said(kind, [name])))
+
+    @property
+    def marks(self) -> Sequence[Mark]:
+        """The marks, oldest first."""
+        return list(self._marks)
+
+
+def marks_of(events: Iterable[Event]) -> list[Mark]:
+    """Return the marks of operators' events."""
+    return [
+        Mark(
+            event.at / 1000,
+            "deployment" if _DEPLOYS.search(event.verb) else "operator",
+            " ".join(filter(None, [event.verb, event.what, f"by {event.who}"])),
+        )
+        for event in events
+    ]
+
+
+def _said(kind: str, names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{_SAID[kind]} {', '.join(names[:_MOST_NAMED])}{more}"
+
+
+_SAID: Final = {
+    "kill": "ended or stopped responding:",
+    "start": "started:",
+    "rebalance": "tasks moved:",
+    "deployment": "changed:",
+}
