@@ -29,12 +29,8 @@ from kstorm.cli.letter_view import (
     table_of_groups,
 )
 from kstorm.cli.options import with_options
+from kstorm.cli.place_options import TopologyOptions, in_pod
 from kstorm.cli.progress import ReadProgress
-from kstorm.cli.topology_options import (
-    TopologyOptions,
-    code_of,
-    in_pod,
-)
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.operations.letters.reading import (
     read_letters,
@@ -191,9 +187,9 @@ def watch(
 
 def _timeout_reason(options: TopologyOptions, letter: DeadLetter) -> str:
     check_timed_out(letter)
-    topology = code_of(options, "it defines the topics of its tuples")
+    outline, _ = options.outline()
     with ReadProgress() as progress:
-        return "\n".join(timeout_reason(topology, options.settings, letter, progress.tell))
+        return "\n".join(timeout_reason(outline, options.settings, letter, progress.tell))
 
 
 def _coming(
