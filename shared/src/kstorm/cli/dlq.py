@@ -45,7 +45,6 @@ from kstorm.operations.letters.selection import (
     fingerprint,
     group_letters,
 )
-from kstorm.operations.letters.timeout_reason import check_timed_out, timeout_reason
 from kstorm.printable import printable
 from kstorm.runtime.base.terminal import Screen
 from kstorm.runtime.kafka.single_partition_topic import follow_topic
@@ -186,6 +185,9 @@ def watch(
 
 
 def _timeout_reason(options: TopologyOptions, letter: DeadLetter) -> str:
+    # Reading trees needs numpy, which takes longer to load than the other commands take.
+    from kstorm.operations.letters.timeout_reason import check_timed_out, timeout_reason
+
     check_timed_out(letter)
     outline, _ = options.outline()
     with ReadProgress() as progress:
