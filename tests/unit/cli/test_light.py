@@ -25,7 +25,7 @@ NEEDED = {
     "prepare": {"kstorm.kafka.partition_manager", "numpy"},
     "probe": {"kstorm.kafka.partition_manager", "numpy"},
     # They decode frames and route keys, which numpy does.
-    **dict.fromkeys(("trace", "why", "export-traces", "offsets", "state"), {"numpy"}),
+    **{name: {"numpy"} for name in ("trace", "why", "export-traces", "offsets", "state")},
 }
 _LOAD = """
 import sys
