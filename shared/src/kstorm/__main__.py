@@ -60,7 +60,8 @@ GROUPS: Final = {
         Command("state", "Read the state of a topology's bolts.", "cli"),
     ),
     "topologies": (
-        Command("topology", "List and inspect topologies on Kubernetes.", "control"),
+        Command("status", "Show what runs, here and on Kubernetes, and its condition.", "control"),
+        Command("topology", "List and inspect topologies.", "control"),
         Command("activate", "Make deactivated spouts emit again.", "cli"),
         Command("deactivate", "Stop a topology's spouts.", "cli"),
         Command("drain", "Deactivate, and wait until nothing is in flight.", "cli"),

@@ -9,6 +9,9 @@ stack trace.
 class KstormError(Exception):
     """Base of all errors. Its message is written for the user."""
 
+    exit_code = 2
+    """Exit code of a command that ends with this error."""
+
 
 class TopologyError(KstormError):
     """The wiring cannot work: an unknown stream, a duplicate id, a cycle without a spout."""
@@ -89,7 +92,9 @@ class ControlError(KstormError):
 
 
 class OverdueError(ControlError):
-    """An operator's request has not taken effect in time. It still may: commands exit with code 3."""
+    """An operator's request has not taken effect in time. It still may."""
+
+    exit_code = 3
 
 
 class InUseError(KstormError):

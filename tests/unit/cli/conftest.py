@@ -1,12 +1,21 @@
 """The command as these tests give it."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from kstorm.cli.__main__ import main
 
 Command = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def no_runs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a folder without runs, so that topologies of this machine are not found."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("KSTORM_HOME", str(home))
+    return home
 
 
 @pytest.fixture

@@ -4,14 +4,11 @@ server: in which pod a command is run, how it is given, and what comes back."""
 import io
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from threading import Event
 
 import pytest
-import typer
 
-from kstorm.cli.pod_choice import run_in_pod
 from kstorm.operations.events.operator_identity import operator
 from tests.exec_stub import Frames, ended
 from tests.from_kubeconfig import from_kubeconfig, given
@@ -156,35 +153,39 @@ def test_operator_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     ("zookeeper", "variable", "namespace", "far"),
     [
         (None, None, None, True),
-        ("localhost:2181", None, None, False),
-        (None, "zookeeper:2181", None, False),
-        (None, "zookeeper:2181", "streams", True),
+        ("127.0.0.1:1", None, None, False),
+        (None, "127.0.0.1:1", None, False),
+        (None, "127.0.0.1:1", "streams", True),
     ],
 )
 def test_named_zookeeper_is_used_directly(
     cluster: KubernetesStub,
+    kstorm: Command,
     monkeypatch: pytest.MonkeyPatch,
     zookeeper: str | None,
     variable: str | None,
     namespace: str | None,
     far: bool,
 ) -> None:
-    """Unless a namespace is named. Nobody looks whether it can be reached."""
+    """Unless a namespace is named."""
     if variable is not None:
         monkeypatch.setenv("KSTORM_ZOOKEEPER", variable)
-    with pytest.raises(typer.Exit) if far else nullcontext():
-        run_in_pod("wordcount", zookeeper, namespace, None, ["drain"])
+    words = [] if zookeeper is None else ["--zookeeper", zookeeper]
+    words += [] if namespace is None else ["--namespace", namespace]
+    error = kstorm("drain", "wordcount", *words)[2]
     assert bool(cluster.requests) == bool(cluster.commands) == far
+    assert far or f"ZooKeeper at {zookeeper or variable} cannot be reached" in error
 
 
-def test_without_a_kubeconfig_the_command_runs_here(
-    cluster: KubernetesStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_without_a_kubeconfig_there_is_no_place_to_look_in(
+    cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    run_in_pod("wordcount", None, None, None, ["drain"])
-    assert cluster.requests == []
+    code, _, error = kstorm("drain", "wordcount")
+    assert (code, error.count("\n"), cluster.requests) == (2, 1, [])
+    assert "KSTORM_ZOOKEEPER is not set, and there is no kubeconfig" in error
 
 
 @pytest.mark.parametrize(
@@ -196,10 +197,10 @@ def test_without_a_kubeconfig_the_command_runs_here(
         ),
         (
             ["offsets", "show", "--topology", "wordcount", "--zookeeper", "z:1"],
-            "leave out --zookeeper and --bootstrap",
+            "the code of 'wordcount' is needed, because it defines the topics of its tuples: give ",
         ),
         (
-            ["offsets", "show", "--topology", "a:b", "-n", "streams"],
+            ["offsets", "show", "--root", "a", "--id", "b", "--topic", "c", "-n", "streams"],
             "give its name with --topology",
         ),
         (

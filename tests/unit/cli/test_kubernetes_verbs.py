@@ -176,7 +176,7 @@ def test_watched_status_is_a_line_of_json_per_look(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(
-        "kstorm.cli.topology.time", SimpleNamespace(sleep=rest)
+        "kstorm.cli.status.time", SimpleNamespace(sleep=rest)
     )  # other threads may sleep
     code, shown, _ = kstorm("topology", "status", "wordcount", "--watch", "-o", "json")
     assert (code, rests) == (0, [2.0, 2.0])
@@ -421,11 +421,17 @@ def test_unreachable_cluster_is_named(
 def test_no_kubeconfig(
     tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch, content: str | None
 ) -> None:
-    """Not there, or no kubeconfig."""
+    """An invalid one is refused. A missing one is named, because nothing can run there."""
     path = tmp_path / "config"
-    if content is not None:
-        path.write_text(content)
     monkeypatch.setenv("KUBECONFIG", str(path))
+    if content is None:
+        code, told, _ = kstorm("topology", "list")
+        assert code == 0
+        assert told.startswith("no topology runs from ")
+        assert f"the kubeconfig {path} that KUBECONFIG names does not exist" in told
+        assert f"kubeconfig {path} that KUBECONFIG names" in refused(kstorm, "restart", "words")
+        return
+    path.write_text(content)
     told = refused(kstorm, "topology", "list")
     assert told.startswith(f"no cluster: the kubeconfig {path} cannot be used (")
     assert told.endswith("set KUBECONFIG or --context")
@@ -437,8 +443,12 @@ def test_unknown_context(cluster: KubernetesStub, kstorm: Command) -> None:
     )
 
 
-def test_without_the_client(kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_client(
+    kstorm: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A spout's image has the command, but not Kubernetes' client."""
+    (tmp_path / "config").touch()
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     assert refused(kstorm, "topology", "list") == (
         "this needs the module 'kubernetes', which is not installed: pip install 'kstorm[control]'"

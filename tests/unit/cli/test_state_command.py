@@ -16,6 +16,7 @@ from kstorm.errors import ConfigError, ControlError, OverdueError, TopologyError
 from kstorm.introspection.key_owner import owner_of
 from kstorm.introspection.outline import Outline, OutlineComponent, OutlineEdge
 from kstorm.introspection.state_query import json_of_value
+from kstorm.operations import places
 from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
 from kstorm.operations.state import state_client, status_targets
 from kstorm.runtime import run_files
@@ -345,7 +346,7 @@ def test_pod_of_the_cluster_uses_pod_addresses(bolt: Bolt, monkeypatch: pytest.M
         return cluster
 
     monkeypatch.setattr(status_targets, "query_page", question)
-    monkeypatch.setattr(status_targets, "open_cluster", inside)
+    monkeypatch.setattr(places, "open_cluster", inside)
     assert client().get("count", "the") == 3
     assert {each.read() for each in client().scan("count")} == {3}
 

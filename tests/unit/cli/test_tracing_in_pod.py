@@ -77,7 +77,7 @@ def test_only_a_spout_pod_sends(cluster: KubernetesStub, kstorm: Command, words:
             ["--otlp", "http://localhost:4318"],
             "--otlp http://localhost:4318: a pod of the topology sends, and this address is the pod itself",
         ),
-        (["--topology", "a:b"], "--bootstrap and MODULE:ATTR are for a topology here"),
+        (["--bootstrap", "kafka:9092"], "--bootstrap and --zookeeper select servers that can be"),
     ],
 )
 def test_local_options_are_refused_for_a_pod(
@@ -101,7 +101,7 @@ def test_an_image_without_the_library(kstorm: Command, monkeypatch: pytest.Monke
     """It says which has it."""
     monkeypatch.setattr(otlp, "MISSING", True)
     monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "kafka:9092")  # as in a pod
-    code, _, complaint = kstorm("export-traces", "--otlp", COLLECTOR)
+    code, _, complaint = kstorm("export-traces", "--otlp", COLLECTOR, "--topology", "wordcount")
     assert (code, complaint.count("\n")) == (2, 1)
     assert (
         "pip install 'kstorm[otel]', or run it in an image FROM the kstorm-spout of this release"

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from kstorm.cli.__main__ import main
-from kstorm.cli.topology_options import TopologyOptions
-from kstorm.cli.trace_options import TraceOptions, is_on_kubernetes
+from kstorm.cli.place_options import TopologyOptions, code_of
 from kstorm.errors import ConfigError
 from kstorm.runtime.base.settings import Settings, load_topology
 
@@ -160,10 +159,10 @@ def test_a_service_loads_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_path_of_a_file_counts_as_code(folder: Path) -> None:
     (folder / "t.yaml").write_text(WIRED.replace("${keep.workers}", "2"))
-    options = TopologyOptions("t.yaml")
+    options = TopologyOptions("t.yaml", bootstrap="kafka:9092")
     assert options.name == "wired"
     assert not options.is_far
-    assert not is_on_kubernetes(TraceOptions(topology="t.yaml"))
+    assert code_of(options, "").name == "wired"
 
 
 def test_prepare_compares_with_a_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,31 @@ def test_old_runs_are_removed_once_they_have_ended(tmp_path: Path) -> None:
     assert len(set(tmp_path.iterdir()) & set(ended)) == 4
 
 
+def test_failed_start_displaces_no_tables(tmp_path: Path) -> None:
+    """A removal is reported."""
+    make = (
+        "from kstorm.dev.paths import *; d = run_directory(Path({!r}), print); {}; d.joinpath({!r})"
+    )
+    tables = "d.joinpath('tables').mkdir()"
+
+    def start(what: str) -> str:
+        code = make.format(str(tmp_path), what, "")
+        return subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+
+    for _ in range(4):
+        assert start(tables) == ""
+    kept = set(tmp_path.iterdir())
+    for _ in range(6):
+        start("pass")
+    assert kept < set(tmp_path.iterdir())
+    start(tables)
+    told = start(tables)
+    assert told.startswith("removed the oldest runs with their logs and tables: ")
+    assert min(each.name for each in kept) in told
+
+
 def test_running_run_is_never_removed(tmp_path: Path) -> None:
     """The directory of a living process stays despite newer runs."""
     living = [run_directory(tmp_path) for _ in range(12)]

@@ -1,17 +1,21 @@
 """The web UI of a local run."""
 
-from pathlib import Path
-
 import pytest
 
-from kstorm.dev.web_ui import web_ui
+from kstorm.dev.web_ui import check_settings
 from kstorm.errors import ConfigError
 
 
 def test_invalid_setting_is_reported_at_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The command reports it, because users do not read the log of a web UI that does not respond."""
+    """The command reports it before servers start, because users do not read the log of a process
+    that does not respond.
+    """
     monkeypatch.setenv("KSTORM_UI_ACTIONS", "reply")
-    with pytest.raises(ConfigError, match="KSTORM_UI_ACTIONS has 'reply'"), web_ui(tmp_path):
-        pass
+    with pytest.raises(ConfigError, match="KSTORM_UI_ACTIONS has 'reply'"):
+        check_settings(page=True)
+    check_settings(page=False)
+    monkeypatch.setenv("KSTORM_LOG_LEVEL", "loud")
+    with pytest.raises(ConfigError, match="KSTORM_LOG_LEVEL is 'LOUD'"):
+        check_settings(page=False)

@@ -1,38 +1,50 @@
 """Entry point of `kstorm`.
 
-A user error prints one line per mistake and exits with code 2. A timeout exits with code 3.
+A command's modules are imported when the command is started, because loading all of them takes
+longer than most commands. docs/control.md lists the exit codes.
 """
 
+import importlib
 import logging
 import sys
 import warnings
-from collections.abc import Sequence
-from typing import Final, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NoReturn
 
 import typer
 
-from kstorm.cli import activation, dlq, offsets, state, topology
-from kstorm.cli.causes import causes, lag
-from kstorm.cli.consume import consume
-from kstorm.cli.events import events, record_event_here
-from kstorm.cli.export_traces import export_traces
-from kstorm.cli.flux_schema import flux_schema
-from kstorm.cli.kill import kill
-from kstorm.cli.pod_logs import logs
-from kstorm.cli.prepare import prepare
-from kstorm.cli.probe import probe
-from kstorm.cli.produce import produce
-from kstorm.cli.rollout import restart, scale
-from kstorm.cli.trace import trace
-from kstorm.cli.ui import ui
-from kstorm.cli.values import values
-from kstorm.cli.why import why
-from kstorm.errors import KstormError, OverdueError
-from kstorm.operations.kubernetes.pod_command import OVERDUE, CommandInterruptedError
-from kstorm.runtime.base.terminal import guarded
+from kstorm.errors import KstormError
+from kstorm.printable import guarded
 
-_INTERRUPTED: Final = 130
 _OPERATIONS: Final = logging.getLogger("kstorm.operations")
+
+GROUPS: Final = ("topology", "offsets", "dlq", "state")
+"""Commands with subcommands. Their modules have an `app`."""
+COMMANDS: Final = {
+    "status": "status",
+    "values": "values",
+    "flux-schema": "flux_schema",
+    "prepare": "prepare",
+    "probe": "probe",
+    "produce": "produce",
+    "consume": "consume",
+    "scale": "rollout",
+    "restart": "rollout",
+    "logs": "pod_logs",
+    "ui": "ui",
+    "activate": "activation",
+    "deactivate": "activation",
+    "drain": "activation",
+    "kill": "kill",
+    "trace": "trace",
+    "export-traces": "export_traces",
+    "why": "why",
+    "causes": "causes",
+    "events": "events",
+}
+"""The module of each command. Its function has the command's name."""
+HIDDEN: Final = {"forget": "activation", "lag": "causes", "note": "events"}
+"""Commands that other commands start in pods."""
 
 
 class _Messages(logging.Handler):
@@ -44,45 +56,38 @@ class _Messages(logging.Handler):
 
 _MESSAGES: Final = _Messages()
 
-app = typer.Typer(
-    name="kstorm",
-    help="Manage kstorm's topologies.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(topology.app, name="topology")
-app.add_typer(offsets.app, name="offsets")
-app.add_typer(dlq.app, name="dlq")
-app.add_typer(state.app, name="state")
-for verb in (
-    values,
-    flux_schema,
-    prepare,
-    probe,
-    produce,
-    consume,
-    scale,
-    restart,
-    logs,
-    ui,
-    activation.activate,
-    activation.deactivate,
-    activation.drain,
-    kill,
-    trace,
-    export_traces,
-    why,
-    causes,
-    events,
-):
-    app.command()(verb)
-app.command(hidden=True)(activation.forget)
-app.command(hidden=True)(lag)
-app.command("note", hidden=True)(record_event_here)
+
+def build(names: Iterable[str]) -> typer.Typer:
+    """Return the command line with these commands."""
+    app = typer.Typer(
+        name="kstorm",
+        help="Manage kstorm's topologies.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_group)
+    for name in names:
+        if name in GROUPS:
+            app.add_typer(_load(name).app, name=name)
+        else:
+            module = _load(COMMANDS.get(name) or HIDDEN[name])
+            function = getattr(module, name.replace("-", "_"))
+            app.command(name, hidden=name in HIDDEN)(function)
+    return app
 
 
-@app.callback()
+def __getattr__(name: str) -> Any:
+    """`app` is the command line with all commands."""
+    if name == "app":
+        return build([*GROUPS, *COMMANDS, *HIDDEN])
+    raise AttributeError(name)
+
+
+def _load(module: str) -> Any:
+    return importlib.import_module(f"kstorm.cli.{module}")
+
+
 def _group() -> None:
     """Manage kstorm's topologies."""
 
@@ -100,21 +105,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _run(arguments: Sequence[str] | None) -> NoReturn:
     try:
-        app(arguments, prog_name="kstorm")
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        known = words and words[0] in {*GROUPS, *COMMANDS, *HIDDEN}
+        names = words[:1] if known else [*GROUPS, *COMMANDS, *HIDDEN]
+        build(names)(words, prog_name="kstorm")
     except KstormError as error:
         for line in str(error).split("\n"):
             print(f"kstorm: {line}", file=sys.stderr)
-        raise SystemExit(_exit_code(error)) from None
+        raise SystemExit(error.exit_code) from None
     raise SystemExit(0)
-
-
-def _exit_code(error: KstormError) -> int:
-    match error:
-        case OverdueError():
-            return OVERDUE
-        case CommandInterruptedError():
-            return _INTERRUPTED
-    return 2
 
 
 if __name__ == "__main__":

@@ -5,55 +5,57 @@
     kstorm activate wordcount
 
 The state is in ZooKeeper, so this also works without Kubernetes. On Kubernetes a pod of the
-topology connects to ZooKeeper, unless the user names one (`kstorm.operations.kubernetes.pod_command`).
+topology connects to ZooKeeper, unless the user names one.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
-from kstorm.cli.pod_choice import run_in_pod
-from kstorm.cli.target_options import Context, Name, Namespace
+from kstorm.cli.options import with_options
+from kstorm.cli.place_options import PlaceOptions, ZooKeeper, find_or_hint, name_of
+from kstorm.cli.target_options import Name
 from kstorm.cli.wait_display import on_screen
 from kstorm.operations.control import activation
 from kstorm.operations.control.activation import timeout_option
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
-from kstorm.runtime.base.settings import with_or_without_topology
+from kstorm.operations.kubernetes.pod_command import PodCommand
+from kstorm.operations.places import BOOTSTRAP, ZOOKEEPER, LocalRun, OnKubernetes
+from kstorm.runtime.base.settings import Settings, with_or_without_topology
 from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 
-ZooKeeper = Annotated[
-    str | None,
-    typer.Option(
-        "--zookeeper", metavar="HOST:PORT", help="ZooKeeper's address. Default: KSTORM_ZOOKEEPER."
-    ),
-]
 
-
-def activate(
-    name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None
-) -> None:
+@with_options(PlaceOptions)
+def activate(options: PlaceOptions, name: Name) -> None:
     """Make the spouts of a deactivated topology emit again."""
-    run_in_pod(name, zookeeper, namespace, context, ["activate"])
-    with known(name, zookeeper) as topologies, recorded(name, "activate"):
+    name = name_of(name)
+    with (
+        _known(options, name, ["activate"]) as (topologies, kafka),
+        recorded(name, "activate", settings=kafka),
+    ):
         said = activation.activate(topologies, name, on_screen())
     print(said)
 
 
-def deactivate(
-    name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None
-) -> None:
+@with_options(PlaceOptions)
+def deactivate(options: PlaceOptions, name: Name) -> None:
     """Stop a topology's spouts until `kstorm activate`. Tuples in flight finish."""
-    run_in_pod(name, zookeeper, namespace, context, ["deactivate"])
-    with known(name, zookeeper) as topologies, recorded(name, "deactivate"):
+    name = name_of(name)
+    with (
+        _known(options, name, ["deactivate"]) as (topologies, kafka),
+        recorded(name, "deactivate", settings=kafka),
+    ):
         said = activation.deactivate(topologies, name, operator(), on_screen())
     print(said)
 
 
+@with_options(PlaceOptions)
 def drain(
+    options: PlaceOptions,
     name: Name,
     timeout: Annotated[
         float | None,
@@ -61,15 +63,18 @@ def drain(
             metavar="SECS", min=0, help="Longest wait. Default: as long as a tree can be in flight."
         ),
     ] = None,
-    zookeeper: ZooKeeper = None,
-    namespace: Namespace = None,
-    context: Context = None,
 ) -> None:
-    """Deactivate a topology and wait until nothing is in flight."""
-    run_in_pod(name, zookeeper, namespace, context, ["drain", *timeout_option(timeout)])
-    with known(name, zookeeper) as topologies, recorded(name, "drain"):
+    """Deactivate a topology and wait until nothing is in flight. It stays deactivated until
+    `kstorm activate`.
+    """
+    name = name_of(name)
+    with (
+        _known(options, name, ["drain", *timeout_option(timeout)]) as (topologies, kafka),
+        recorded(name, "drain", settings=kafka),
+    ):
         said = activation.drain(topologies, name, timeout, operator(), on_screen())
     print(said)
+    print(f"it stays deactivated until `kstorm activate {name}`")
 
 
 def forget(name: Name, zookeeper: ZooKeeper = None) -> None:
@@ -82,19 +87,37 @@ def forget(name: Name, zookeeper: ZooKeeper = None) -> None:
 
 
 @contextmanager
-def known(name: str, zookeeper: str | None) -> Iterator[Topologies]:
-    """Connect to ZooKeeper. Raises `ConfigError` if it does not contain the topology."""
-    with open_zookeeper(zookeeper) as topologies:
+def _known(
+    options: PlaceOptions, name: str, command: Sequence[str]
+) -> Iterator[tuple[Topologies, Settings | None]]:
+    """Connect to the topology's ZooKeeper. Yield None instead of settings if its Kafka is unknown.
+
+    On Kubernetes, run the command in a pod instead, and exit with its code. Raises `ConfigError` if
+    ZooKeeper does not contain the topology.
+    """
+    place = options.find(name, (ZOOKEEPER,))
+    if isinstance(place, OnKubernetes):
+        cluster = place.open()
+        workloads = find_or_hint(cluster, name, "--zookeeper HOST:PORT")
+        raise typer.Exit(PodCommand(cluster, workloads, "spout", "acker").run(*command, "--", name))
+    knows_kafka = (
+        isinstance(place, LocalRun) or options.bootstrap is not None or BOOTSTRAP in os.environ
+    )
+    with _open(place.settings) as topologies:
         topologies.check(name)
-        yield topologies
+        yield topologies, place.settings if knows_kafka else None
 
 
 @contextmanager
 def open_zookeeper(connect: str | None) -> Iterator[Topologies]:
     """Connect to ZooKeeper, by default the one in the environment, with the credentials from there."""
-    settings = with_or_without_topology(
-        os.environ | ({} if connect is None else {"KSTORM_ZOOKEEPER": connect})
-    )
+    given = {} if connect is None else {ZOOKEEPER: connect}
+    with _open(with_or_without_topology(os.environ | given)) as topologies:
+        yield topologies
+
+
+@contextmanager
+def _open(settings: Settings) -> Iterator[Topologies]:
     with open_topologies(
         settings.zookeeper, settings.zookeeper_auth, settings.zookeeper_tls
     ) as topologies:

@@ -29,12 +29,8 @@ from kstorm.cli.letter_view import (
     table_of_groups,
 )
 from kstorm.cli.options import with_options
+from kstorm.cli.place_options import TopologyOptions, in_pod
 from kstorm.cli.progress import ReadProgress
-from kstorm.cli.topology_options import (
-    TopologyOptions,
-    code_of,
-    in_pod,
-)
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.operations.letters.reading import (
     read_letters,
@@ -49,7 +45,6 @@ from kstorm.operations.letters.selection import (
     fingerprint,
     group_letters,
 )
-from kstorm.operations.letters.timeout_reason import check_timed_out, timeout_reason
 from kstorm.printable import printable
 from kstorm.runtime.base.terminal import Screen
 from kstorm.runtime.kafka.single_partition_topic import follow_topic
@@ -190,10 +185,13 @@ def watch(
 
 
 def _timeout_reason(options: TopologyOptions, letter: DeadLetter) -> str:
+    # Reading trees needs numpy, which takes longer to load than the other commands take.
+    from kstorm.operations.letters.timeout_reason import check_timed_out, timeout_reason
+
     check_timed_out(letter)
-    topology = code_of(options, "it defines the topics of its tuples")
+    outline, _ = options.outline()
     with ReadProgress() as progress:
-        return "\n".join(timeout_reason(topology, options.settings, letter, progress.tell))
+        return "\n".join(timeout_reason(outline, options.settings, letter, progress.tell))
 
 
 def _coming(

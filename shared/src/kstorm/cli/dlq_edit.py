@@ -15,15 +15,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from kstorm.cli.options import with_options
-from kstorm.cli.topology_options import Option, TopologyOptions, code_of, run_remotely
+from kstorm.cli.place_options import Option, TopologyOptions, code_of, run_remotely
 from kstorm.errors import ConfigError, ControlError
-from kstorm.kafka import KafkaSpout
-from kstorm.kafka.scheme import Values
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.letters.copying import copy_edited
@@ -33,6 +31,10 @@ from kstorm.operations.letters.replaying import (
     request_edited_replay,
 )
 from kstorm.printable import printable
+
+if TYPE_CHECKING:
+    from kstorm.kafka import KafkaSpout
+    from kstorm.kafka.scheme import Values
 
 _EDITORS: Final = ("VISUAL", "EDITOR")
 _MOST_BYTES: Final = 1_000_000
@@ -207,7 +209,7 @@ def _edited(old: bytes) -> bytes:
     return new.removesuffix(b"\n") if not old.endswith(b"\n") else new
 
 
-def _show(spout: KafkaSpout, tuples: Sequence[Values]) -> None:
+def _show(spout: "KafkaSpout", tuples: "Sequence[Values]") -> None:
     names = spout.spout_config.scheme.output_fields.names
     if not tuples:
         print(

@@ -12,8 +12,7 @@ from kstorm.cli.letter_view import (
     table_of,
 )
 from kstorm.cli.options import with_options
-from kstorm.cli.time_options import parse_since
-from kstorm.cli.topology_options import (
+from kstorm.cli.place_options import (
     Option,
     TopologyOptions,
     code_if_available,
@@ -21,6 +20,7 @@ from kstorm.cli.topology_options import (
     is_exactly_once,
     run_remotely,
 )
+from kstorm.cli.time_options import parse_since
 from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator

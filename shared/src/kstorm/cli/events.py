@@ -11,9 +11,9 @@ import typer
 from rich.table import Table
 
 from kstorm.cli.options import with_options
+from kstorm.cli.place_options import TopologyOptions, in_pod
 from kstorm.cli.target_options import Name
 from kstorm.cli.time_options import parse_since, shown_time
-from kstorm.cli.topology_options import TopologyOptions, in_pod
 from kstorm.operations.events.audit_log import record_event
 from kstorm.printable import printable
 from kstorm.runtime.base.terminal import Screen
@@ -48,7 +48,7 @@ def events(options: TopologyOptions, since: Since = None, json: Json = False) ->
     Screen(markup=False, emoji=False, highlight=False).print(table if found else "no events")
 
 
-def record_event_here(
+def note(
     name: Name,
     verb: Annotated[str, typer.Argument(metavar="VERB")],
     what: Annotated[str, typer.Option()] = "",

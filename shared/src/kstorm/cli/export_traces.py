@@ -18,7 +18,7 @@ from typing import Annotated, Final
 import typer
 
 from kstorm.cli.options import with_options
-from kstorm.cli.topology_options import TopologyOptions, in_pod, reference_of
+from kstorm.cli.place_options import TopologyOptions, in_pod
 from kstorm.cli.trace import parse_age
 from kstorm.cli.trace_options import TraceOptions, check_far_url, open_traces
 from kstorm.errors import BrokerError, ConfigError, TopicError
@@ -129,10 +129,7 @@ def export_traces(
 
     url = otlp.check_url(otlp_url)
     headers = {} if headers_file is None else otlp.read_headers(headers_file)
-    reference = reference_of(options, "it defines the topics of the trees")
-    reading = TraceOptions(
-        reference, bootstrap=options.bootstrap, limit_mb=_UNBOUNDED, within=float("inf")
-    )
+    reading = TraceOptions(**options.given(), limit_mb=_UNBOUNDED, within=float("inf"))
     from kstorm.operations.traces.outcome_feed import FeedPosition, OutcomeFeed
     from kstorm.operations.traces.tree_exporter import ExportLimits, TreeExporter, export_until
     from kstorm.operations.traces.tree_exporter import export_forever as go_on

@@ -1,34 +1,17 @@
-"""Options and checks shared by `kstorm produce`, `consume` and `probe`."""
+"""The topic of `kstorm produce`, `consume` and `probe`."""
 
-import os
 from typing import Annotated
 
 import typer
 
 from kstorm.errors import BrokerError
-from kstorm.runtime.base.settings import Settings, with_or_without_topology
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.reachable import check_reachable
 
 Topic = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)
 ]
-Bootstrap = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap",
-        metavar="HOST:PORT",
-        help="Kafka's address. Default: KSTORM_BOOTSTRAP_SERVERS.",
-    ),
-]
-
-
-def settings_for(bootstrap: str | None) -> Settings:
-    """Return the environment's settings and credentials, with the Kafka at `bootstrap` if it is
-    given.
-    """
-    return with_or_without_topology(
-        os.environ | ({} if bootstrap is None else {"KSTORM_BOOTSTRAP_SERVERS": bootstrap})
-    )
 
 
 def num_partitions(settings: Settings, topic: str) -> int:
@@ -36,6 +19,7 @@ def num_partitions(settings: Settings, topic: str) -> int:
 
     Raises `BrokerError` if the topic does not exist or no broker responds.
     """
+    check_reachable(settings)
     found = Admin(settings).partition_counts().get(topic)
     if not found:
         raise BrokerError(

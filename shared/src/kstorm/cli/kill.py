@@ -10,6 +10,7 @@ is missing in this ZooKeeper or in Kubernetes. By default it uses the ZooKeeper 
 Before any change, the command prints both targets and asks for confirmation at a terminal.
 """
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,20 +19,24 @@ from typing import Annotated
 
 import typer
 
-from kstorm.cli.activation import ZooKeeper, open_zookeeper
-from kstorm.cli.pod_choice import names_zookeeper
-from kstorm.cli.target_options import Context, Name, Namespace
+from kstorm.cli.activation import open_zookeeper
+from kstorm.cli.options import with_options
+from kstorm.cli.place_options import PlaceOptions, workload_name
+from kstorm.cli.target_options import Name
 from kstorm.cli.wait_display import on_screen
 from kstorm.errors import ControlError
 from kstorm.operations.control import killing
 from kstorm.operations.control.killing import DirectAccess, PodAccess, ZooKeeperAccess
-from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
+from kstorm.operations.kubernetes.cluster import Cluster
 from kstorm.operations.kubernetes.pod_command import PodCommand
 from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.operations.kubernetes.workloads import Workload
+from kstorm.operations.places import ZOOKEEPER
 
 
+@with_options(PlaceOptions)
 def kill(
+    options: PlaceOptions,
     name: Name,
     wait: Annotated[
         float | None,
@@ -42,17 +47,15 @@ def kill(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    zookeeper: ZooKeeper = None,
-    namespace: Namespace = None,
-    context: Context = None,
 ) -> None:
     """Deactivate a topology, wait for tuples in flight, and scale it to 0. The command deletes
     nothing.
     """
-    cluster = open_cluster(namespace, context)
+    name = workload_name(name)
+    cluster = options.open("kill", name)
     workloads = find_topology(cluster, name)
     autoscaled = killing.autoscaled(cluster, workloads)
-    with _open_access(zookeeper, cluster, workloads) as access:
+    with _open_access(options.zookeeper, cluster, workloads) as access:
         print(killing.describe_target(access, cluster, workloads), flush=True)
         _ask(name, yes)
         if said := killing.drain(access, wait):
@@ -67,7 +70,7 @@ def _open_access(
 ) -> Iterator[ZooKeeperAccess]:
     """Open the ZooKeeper that the user names, or else that of an acker's pod."""
     name = workloads[0].topology
-    if not names_zookeeper(zookeeper):
+    if zookeeper is None and ZOOKEEPER not in os.environ:
         yield PodAccess(PodCommand(cluster, workloads, "acker"), name)
         return
     with open_zookeeper(zookeeper) as topologies:

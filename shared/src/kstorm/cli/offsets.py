@@ -17,9 +17,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from kstorm.cli.offset_options import OffsetOptions, find_spout_offsets
+from kstorm.cli.offset_options import OffsetOptions, find_spout_offsets, run_offsets_in_pod
 from kstorm.cli.options import with_options
-from kstorm.cli.pod_choice import run_offsets_in_pod
 from kstorm.errors import ConfigError
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
@@ -30,6 +29,7 @@ from kstorm.operations.offsets.source_log import PartitionLog, SourceLog, open_l
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
 from kstorm.operations.offsets.targets import Target, parse_pair, parse_target
 from kstorm.runtime.base.terminal import Screen
+from kstorm.runtime.kafka.reachable import check_reachable
 from kstorm.runtime.zookeeper.nodes import OffsetNode, OffsetNodes, open_nodes
 
 app = typer.Typer(
@@ -46,7 +46,7 @@ def show(options: OffsetOptions) -> None:
     run_offsets_in_pod(options, "show")
     reading = find_spout_offsets(options)
     with _nodes(reading) as nodes:
-        with open_log(reading) as log:
+        with _log(reading) as log:
             logs = log.partitions()
         found = {partition: nodes.read(partition) for partition in logs}
         group = _group(reading, found.values())
@@ -123,7 +123,7 @@ def _move(
     """Move offsets to the targets that `choose` returns by partition. `command` is recorded in the
     audit topic.
     """
-    with _nodes(reading) as nodes, open_log(reading) as log:
+    with _nodes(reading) as nodes, _log(reading) as log:
         logs = log.partitions()
         wanted = _offsets(log, logs, choose(logs))
         changes = _changes(reading, nodes, logs, wanted)
@@ -175,6 +175,12 @@ def _nodes(reading: SpoutOffsets) -> AbstractContextManager[OffsetNodes]:
     return open_nodes(
         reading.zookeeper, reading.root_of, settings.zookeeper_auth, settings.zookeeper_tls
     )
+
+
+def _log(reading: SpoutOffsets) -> AbstractContextManager[SourceLog]:
+    if not getattr(reading.config.hosts, "bootstrap_servers", None):
+        check_reachable(reading.settings)
+    return open_log(reading)
 
 
 def _partition(logs: Mapping[Partition, PartitionLog], number: int) -> Partition:

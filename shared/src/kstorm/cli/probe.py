@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from kstorm.cli.kafka_options import num_partitions
 from kstorm.cli.options import with_options
-from kstorm.cli.topology_options import TopologyOptions, code_of, in_pod, reference_of
+from kstorm.cli.place_options import TopologyOptions, code_of, in_pod
 from kstorm.cli.trace_options import TraceOptions, open_traces
 from kstorm.cli.tree_follow import watch_tree
 from kstorm.errors import BrokerError, ConfigError
@@ -110,9 +110,7 @@ def _probe_traced(
 ) -> None:
     """Send a message and show its tree. Without a sink, the probe ends with the tree."""
     marker = f"probe{uuid.uuid4().hex}"
-    reference = reference_of(options, "it defines the topics of the message's tuples")
-    reading = TraceOptions(reference, bootstrap=options.bootstrap)
-    with open_traces(reading) as tracing, ExitStack() as stack:
+    with open_traces(TraceOptions(**options.given())) as tracing, ExitStack() as stack:
         consumer = stack.enter_context(_end_of(tracing.settings, sink)) if sink else None
         started = time.monotonic()
         sent = _send(tracing.settings, source, message.replace(_MARKER, marker).encode())

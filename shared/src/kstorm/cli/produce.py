@@ -9,7 +9,8 @@ from typing import Final
 
 from confluent_kafka import KafkaException, Message, Producer
 
-from kstorm.cli.kafka_options import Bootstrap, Topic, num_partitions, settings_for
+from kstorm.cli.kafka_options import Topic, num_partitions
+from kstorm.cli.place_options import Bootstrap, settings_for
 from kstorm.errors import BrokerError
 from kstorm.runtime.base.settings import Settings
 

@@ -13,10 +13,11 @@ from typing import Annotated
 
 import typer
 
-from kstorm.cli.target_options import Context, Name, Namespace
+from kstorm.cli.options import with_options
+from kstorm.cli.place_options import ClusterOptions, workload_name
+from kstorm.cli.target_options import Name
 from kstorm.errors import ControlError
 from kstorm.operations.events.remote_audit_log import recorded_by_pod
-from kstorm.operations.kubernetes.cluster import open_cluster
 from kstorm.operations.kubernetes.scaling import (
     check_scalable,
     chosen_workloads,
@@ -26,18 +27,18 @@ from kstorm.operations.kubernetes.scaling import (
 from kstorm.operations.kubernetes.topologies import find_components, find_topology
 
 
+@with_options(ClusterOptions)
 def scale(
+    options: ClusterOptions,
     name: Name,
     pairs: Annotated[
         list[str] | None,
         typer.Argument(metavar="COMPONENT=PODS…", help="New number of pods of each component."),
     ] = None,
-    namespace: Namespace = None,
-    context: Context = None,
 ) -> None:
     """Change the number of pods of components. If one change is refused, none is made."""
-    cluster = open_cluster(namespace, context)
-    wanted = dict(map(_pair, pairs or []))
+    name, wanted = workload_name(name), dict(map(_pair, pairs or []))
+    cluster = options.open("scale", name)
     found = chosen_workloads(find_topology(cluster, name), name, wanted)
     done = list[str]()
     with recorded_by_pod(
@@ -53,19 +54,23 @@ def scale(
         told.outcome = ", ".join(done)
 
 
+@with_options(ClusterOptions)
 def restart(
+    options: ClusterOptions,
     name: Name,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[COMPONENT…]", help="Components. Default: all.")
     ] = None,
-    namespace: Namespace = None,
-    context: Context = None,
 ) -> None:
     """Replace the pods of a topology or of some components one by one, without losing messages."""
-    cluster = open_cluster(namespace, context)
-    for workload in find_components(find_topology(cluster, name), names or []):
-        cluster.restart(workload)
-        print(f"{workload.component}: {workload} restarts")
+    name = workload_name(name)
+    cluster = options.open("restart", name)
+    chosen = find_components(find_topology(cluster, name), names or [])
+    what = " ".join(workload.component for workload in chosen) if names else ""
+    with recorded_by_pod(cluster, name, "restart", what):
+        for workload in chosen:
+            cluster.restart(workload)
+            print(f"{workload.component}: {workload} restarts")
 
 
 def _pair(text: str) -> tuple[str, int]:

@@ -17,7 +17,8 @@ import typer
 from rich.table import Table
 
 from kstorm.cli.options import with_options
-from kstorm.cli.target_options import Context, Name, Namespace
+from kstorm.cli.place_options import RunOptions, name_of
+from kstorm.cli.target_options import Name
 from kstorm.errors import ConfigError
 from kstorm.introspection.state_query import StateEntry
 from kstorm.operations.formatting import utc_clock
@@ -37,18 +38,10 @@ _Every = Annotated[
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
-@dataclass(frozen=True)
-class StateOptions:
+@dataclass(frozen=True, kw_only=True)
+class StateOptions(RunOptions):
     """Options for the place of the topology and the credentials."""
 
-    runs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Look on this machine, in the folder of one run or of several."
-        ),
-    ] = None
-    namespace: Namespace = None
-    context: Context = None
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -56,7 +49,7 @@ class StateOptions:
         ),
     ] = None
 
-    def open(self, name: str) -> StateClient:
+    def connect(self, name: str) -> StateClient:
         """Connect to the topology."""
         token = None
         if self.token_file is not None:
@@ -64,7 +57,11 @@ class StateOptions:
                 {"KSTORM_STATE_TOKEN_FILE": str(self.token_file)}
             ).state_token
         return StateClient(
-            name, runs=self.runs, namespace=self.namespace, context=self.context, token=token
+            name_of(name),
+            runs=self.runs,
+            namespace=self.namespace,
+            context=self.context,
+            token=token,
         )
 
 
@@ -92,7 +89,7 @@ def get(
     json: _Json = False,
 ) -> None:
     """Show a key's value at the last checkpoint. Exit with code 1 if the key does not exist."""
-    client, values = options.open(name), None if by is None else _values(by)
+    client, values = options.connect(name), None if by is None else _values(by)
     if follow:
         _follow(client, client.follow(component, key, by=values, every=every), json)
         return
@@ -121,7 +118,7 @@ def scan(
     json: _Json = False,
 ) -> None:
     """Show keys and values task by task. Each task's keys are in order."""
-    client = options.open(name)
+    client = options.connect(name)
     if follow:
         _follow_all(client, client.follow_all(component, prefix, limit=limit, every=every), json)
         return

@@ -1,4 +1,4 @@
-"""`kstorm topology list|describe|status`: list and inspect topologies on a Kubernetes cluster.
+"""`kstorm topology list|describe|status`: list and inspect topologies, here and on Kubernetes.
 
     kstorm topology list --all-namespaces
     kstorm topology describe wordcount
@@ -7,32 +7,34 @@
 These commands change nothing.
 """
 
-import time
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kstorm.cli.target_options import Context, Name, Namespace
-from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
-from kstorm.operations.kubernetes.component_status import ComponentStatus, component_statuses
+from kstorm.cli.json_output import Json, print_json
+from kstorm.cli.options import with_options
+from kstorm.cli.place_options import RunOptions, workload_name
+from kstorm.cli.status import Watch, show_status
+from kstorm.cli.target_options import Name
+from kstorm.errors import ControlError
+from kstorm.operations.kubernetes.cluster import Cluster, is_named, missing_file, open_cluster
 from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.operations.kubernetes.workloads import Workload
+from kstorm.operations.places import LocalRun, OnKubernetes
 from kstorm.printable import printable
 from kstorm.runtime.base.terminal import Screen
-from kstorm.runtime.service.status_counters import format_error, format_seconds
+from kstorm.runtime.run_files import RunningTopology, find_runs, runs_folder
 
 app = typer.Typer(
-    help="List and inspect the topologies on a Kubernetes cluster.", no_args_is_help=True
+    help="List and inspect topologies, on this machine and on Kubernetes.", no_args_is_help=True
 )
-
-_LOOK_SECS: Final = 2.0
 
 
 class Output(Enum):
@@ -40,51 +42,58 @@ class Output(Enum):
     JSON = "json"
 
 
-_Output = Annotated[Output, typer.Option("--output", "-o", help="Print a table or JSON.")]
+_Output = Annotated[
+    Output, typer.Option("--output", "-o", help="Print a table or JSON, as with --json.")
+]
 
 
 @app.command("list")
+@with_options(RunOptions)
 def list_(
+    options: RunOptions,
     everywhere: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="List the topologies of all namespaces.")
     ] = False,
     output: _Output = Output.TABLE,
-    namespace: Namespace = None,
-    context: Context = None,
+    json: Json = False,
 ) -> None:
-    """List the topologies."""
-    cluster = open_cluster(namespace, context)
-    by_topology: dict[tuple[str, str, str], list[Workload]] = {}
-    for each in cluster.workloads(everywhere):
-        by_topology.setdefault((each.namespace, each.topology, each.release), []).append(each)
-    rows = [
-        {
-            "topology": topology,
-            "namespace": where,
-            "release": release,
-            "components": [workload.component for workload in workloads],
-            "pods": sum(workload.replicas for workload in workloads),
-            "pods_ready": sum(workload.ready for workload in workloads),
-        }
-        for (where, topology, release), workloads in by_topology.items()
-    ]
-    if output is Output.JSON:
-        _print_json(rows)
+    """List the topologies on this machine and on Kubernetes."""
+    far = options.choice.names_cluster or everywhere
+    rows = [] if far else [_local_row(*each) for each in find_runs(options.runs or runs_folder())]
+    cluster, trouble = None, ""
+    if far or (options.runs is None and is_named()):
+        try:
+            cluster = open_cluster(options.namespace, options.context)
+            rows += _rows(cluster.workloads(everywhere))
+        except ControlError as error:
+            # The runs on this machine are listed even if the cluster is away.
+            if not rows:
+                raise
+            trouble = str(error)
+    if json or output is Output.JSON:
+        print_json(rows, pretty=True)
     elif rows:
         _console().print(_list_table(rows))
     else:
-        print(
-            "there is no topology in "
-            f"{'any namespace' if everywhere else f'the namespace {cluster.namespace}'}"
-        )
+        print(_nothing(options, cluster, everywhere))
+    if trouble:
+        print(f"kstorm: {trouble}", file=sys.stderr)
+        raise typer.Exit(2)
 
 
 @app.command()
+@with_options(RunOptions)
 def describe(
-    name: Name, output: _Output = Output.TABLE, namespace: Namespace = None, context: Context = None
+    options: RunOptions, name: Name, output: _Output = Output.TABLE, json: Json = False
 ) -> None:
-    """Show a topology's workloads, images, autoscalers and pods."""
-    cluster = open_cluster(namespace, context)
+    """Show a topology's workloads, images, autoscalers and pods, or its processes here."""
+    name = workload_name(name)
+    place = options.find(name)
+    if isinstance(place, LocalRun):
+        _describe_run(place, json or output is Output.JSON)
+        return
+    assert isinstance(place, OnKubernetes)
+    cluster = place.open()
     found = [
         {
             "workload": workload,
@@ -93,8 +102,8 @@ def describe(
         }
         for workload in find_topology(cluster, name)
     ]
-    if output is Output.JSON:
-        _print_json(found)
+    if json or output is Output.JSON:
+        print_json(found, pretty=True)
         return
     first: Any = found[0]["workload"]
     release = f", release {first.release}" if first.release else ""
@@ -105,58 +114,67 @@ def describe(
 
 
 @app.command()
+@with_options(RunOptions)
 def status(
+    options: RunOptions,
     name: Name,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Refresh every two seconds, until Ctrl-C.")
-    ] = False,
+    watch: Watch = False,
     output: _Output = Output.TABLE,
-    namespace: Namespace = None,
-    context: Context = None,
+    json: Json = False,
 ) -> None:
     """Show the status of each component of a topology."""
-    cluster = open_cluster(namespace, context)
-    if not watch:
-        _print_status(cluster, name, output)
+    show_status(options, name, watch=watch, json=json or output is Output.JSON)
+
+
+def _local_row(folder: Path, run: RunningTopology) -> dict[str, Any]:
+    return {
+        "topology": run.name,
+        "namespace": "",
+        "release": "",
+        "components": list(run.wanted_by_component),
+        "pods": len(run.workers),
+        "pods_ready": None,
+        "place": str(folder),
+    }
+
+
+def _rows(workloads: Sequence[Workload]) -> Iterator[dict[str, Any]]:
+    by_topology: dict[tuple[str, str, str], list[Workload]] = {}
+    for each in workloads:
+        by_topology.setdefault((each.namespace, each.topology, each.release), []).append(each)
+    for (where, topology, release), of_it in by_topology.items():
+        yield {
+            "topology": topology,
+            "namespace": where,
+            "release": release,
+            "components": [workload.component for workload in of_it],
+            "pods": sum(workload.replicas for workload in of_it),
+            "pods_ready": sum(workload.ready for workload in of_it),
+        }
+
+
+def _nothing(options: RunOptions, cluster: Cluster | None, everywhere: bool) -> str:
+    here = f"no topology runs from {options.runs or runs_folder()}"
+    if cluster is None:
+        return f"{here}, and {missing_file()}; `kstorm dev` starts one"
+    where = "any namespace" if everywhere else f"the namespace {cluster.namespace}"
+    return f"there is no topology in {where}"
+
+
+def _describe_run(place: LocalRun, json: bool) -> None:
+    run = place.running
+    if json:
+        print_json(run, pretty=True)
         return
-    try:
-        if output is Output.JSON:
-            _watch_json(cluster, name)
-        else:
-            _watch_table(cluster, name)
-    except KeyboardInterrupt:
-        return
-
-
-def _print_status(cluster: Cluster, name: str, output: Output) -> None:
-    found = component_statuses(cluster, find_topology(cluster, name))
-    if output is Output.JSON:
-        _print_json(found)
-    else:
-        _console().print(_status_view(found))
-
-
-def _watch_json(cluster: Cluster, name: str) -> None:
-    while True:
-        print(
-            msgspec.json.encode(component_statuses(cluster, find_topology(cluster, name))).decode(),
-            flush=True,
-        )
-        time.sleep(_LOOK_SECS)
-
-
-def _watch_table(cluster: Cluster, name: str) -> None:
-    with Live(console=_console(), auto_refresh=False) as live:
-        while True:
-            live.update(
-                _status_view(component_statuses(cluster, find_topology(cluster, name))),
-                refresh=True,
-            )
-            time.sleep(_LOOK_SECS)
-
-
-def _print_json(found: object) -> None:
-    print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    _console().print(
+        f"{run.name}: {place}\nKafka {run.bootstrap}, ZooKeeper {run.zookeeper}", soft_wrap=True
+    )
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("process", "component", "address", "log"):
+        table.add_column(column, overflow="fold")
+    for worker in run.workers:
+        table.add_row(worker.name, worker.component, worker.url, worker.log)
+    _console().print(table)
 
 
 def _console() -> Screen:
@@ -168,9 +186,13 @@ def _list_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     for name in ("topology", "namespace", "release", "ready", "components"):
         table.add_column(name, overflow="fold")
     for row in rows:
-        ready = f"{row['pods_ready']}/{row['pods']}"
+        ready = "–" if row["pods_ready"] is None else row["pods_ready"]
         table.add_row(
-            row["topology"], row["namespace"], row["release"], ready, ", ".join(row["components"])
+            row["topology"],
+            row["namespace"] or row["place"],
+            row["release"],
+            f"{ready}/{row['pods']}",
+            ", ".join(row["components"]),
         )
     return table
 
@@ -194,46 +216,3 @@ def _description(found: Mapping[str, Any]) -> RenderableType:
         f"wanted{scaler}\n  {workload.image}"
     )
     return Group(Text(printable(head)), *([table] if found["pods"] else []))
-
-
-def _status_view(components: Sequence[ComponentStatus]) -> RenderableType:
-    """Format the status in 80 columns, with problems below the table."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("component", no_wrap=True)
-    table.add_column("kind", no_wrap=True)
-    for name in ("pods", "tasks", "acked", "failed", "pending", "p50", "p99"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for found in components:
-        table.add_row(
-            found.component,
-            found.kind,
-            f"{found.pods_ready}/{found.pods}",
-            f"{found.tasks_assigned}/{'–' if found.tasks is None else found.tasks}",
-            f"{found.acked:,}",
-            Text(f"{found.failed:,}", style="red" if found.failed else ""),
-            f"{found.pending:,}",
-            *(
-                "–" if each is None else format_seconds(each)
-                for each in (found.latency_p50, found.latency_p99)
-            ),
-        )
-    notes = [
-        _note(f"{pod}: {why}", "yellow")
-        for found in components
-        for pod, why in found.remarks.items()
-    ]
-    notes += [
-        _note(f"{pod}: {why}", "red")
-        for found in components
-        for pod, why in found.not_ready.items()
-    ]
-    notes += [
-        _note(f"{found.component}: {format_error(found.last_error, found.last_error_age)}", "red")
-        for found in components
-        if found.last_error
-    ]
-    return Group(table, *notes)
-
-
-def _note(text: str, style: str) -> Text:
-    return Text(printable(text), style=style)

@@ -20,7 +20,6 @@ from kstorm.cli.trace_options import (
     Coordinates,
     TraceOptions,
     check_far_url,
-    is_on_kubernetes,
     open_traces,
     run_in_pod,
 )
@@ -116,7 +115,7 @@ def _send(
     words: Sequence[str],
     arguments: Sequence[str],
 ) -> None:
-    if is_on_kubernetes(options):
+    if options.is_far:
         check_far_url(url)
         run_in_pod(options, "trace", *words, f"--otlp={url}", arguments=arguments, kinds=["spout"])
     # Importing OpenTelemetry is slow, and few users need it.

@@ -24,8 +24,8 @@ _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def run_command(name: str, command: Callable[[], int]) -> int:
-    """Run `command`; return its exit code, 2 after a `KstormError` or a full or read-only disk
-    (printed as one line), and 130 after an interruption.
+    """Run `command`; return its exit code, that of a `KstormError`, 2 after a full or read-only
+    disk (both printed as one line), and 130 after an interruption.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -34,7 +34,7 @@ def run_command(name: str, command: Callable[[], int]) -> int:
         return command()
     except KstormError as error:
         print(f"{name}: {printable(str(error))}", file=sys.stderr)
-        return 2
+        return error.exit_code
     except OSError as error:
         if (sentence := _about_disk(error)) is None:
             raise

@@ -1,7 +1,7 @@
 """Kafka and ZooKeeper for one run: the user's own servers, or embedded ones that live as long as
 the run."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from kstorm.dev.processes import ManagedProcess
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedServer, EmbeddedZooKeeper
 from kstorm.errors import BrokerError
 
 _CONNECT_SECS = 15.0
@@ -26,8 +26,21 @@ class Endpoints:
     """Kafka's bootstrap servers."""
     zookeeper: str
     """ZooKeeper's connect string."""
-    embedded: tuple[ManagedProcess, ...]
-    """Processes of the embedded servers."""
+    servers: tuple[EmbeddedServer, ...] = ()
+    """The embedded servers."""
+
+    @property
+    def embedded(self) -> tuple[ManagedProcess, ...]:
+        """Processes of the embedded servers."""
+        return tuple(server.process for server in self.servers)
+
+    def look_after(self, say: Callable[[str], None]) -> None:
+        """Start embedded servers again that have ended. `say` receives the reason.
+
+        Raises `ServerEndedError` if a server cannot be started again.
+        """
+        for server in self.servers:
+            server.look_after(say)
 
 
 @contextmanager
@@ -54,7 +67,7 @@ def open_endpoints(
             yield Endpoints(
                 bootstrap or (kafka.bootstrap if kafka is not None else ""),
                 zookeeper or (keeper.connect if keeper is not None else ""),
-                tuple(server.process for server in (kafka, keeper) if server is not None),
+                tuple(server for server in (kafka, keeper) if server is not None),
             )
         finally:
             for server in (kafka, keeper):

@@ -169,7 +169,18 @@ class LocalProcesses:
             for worker in self.workers
         )
         run_files.write(
-            self.workdir, run_files.describe(self.topology, self.bootstrap, self.zookeeper, workers)
+            self.workdir,
+            run_files.describe(
+                self.topology,
+                self.bootstrap,
+                self.zookeeper,
+                workers,
+                run_files.RunCode(
+                    self.reference,
+                    str(Path.cwd()),
+                    self.environment.get("KSTORM_TOPOLOGY_FILTER", ""),
+                ),
+            ),
         )
 
     def _check_died(self, names: Iterable[str]) -> None:

@@ -2,7 +2,7 @@
 per run.
 
 Two runs never share a directory at the same time. The disk space for logs and data of ended runs is
-limited, because each new run removes the oldest of them.
+limited, because each new run removes the oldest of them, and says so.
 """
 
 import fcntl
@@ -10,7 +10,7 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
@@ -19,6 +19,7 @@ from kstorm.errors import LocalError
 
 _RUNS_KEPT: Final = 5
 _LOCK_NAME: Final = ".lock"
+_TABLES: Final = "tables"
 _held_locks: list[IO[str]] = []
 
 
@@ -32,9 +33,9 @@ def cache_directory() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "kstorm"
 
 
-def run_directory(base: Path | None = None) -> Path:
-    """Make a new directory for one run's logs and data. Keep at most five runs, removing the oldest
-    ended ones.
+def run_directory(base: Path | None = None, say: Callable[[str], None] = lambda text: None) -> Path:
+    """Make a new directory for one run's logs and data. Keep at most five runs with tables and five
+    others, such as failed starts. Remove the oldest ended ones, and tell `say`.
 
     The directory is `<base>/<time>-<pid>`. `base` defaults to `runs` in `KSTORM_HOME`, which
     `./run` sets to the checkout's `.kstorm`. Without `KSTORM_HOME` it is in `.kstorm` of the
@@ -42,7 +43,11 @@ def run_directory(base: Path | None = None) -> Path:
     """
     base = _runs(base)
     base.mkdir(parents=True, exist_ok=True)
-    _remove_old_runs(base)
+    if removed := _remove_old_runs(base):
+        say(
+            f"removed the oldest runs with their logs and tables: {', '.join(removed)}; the newest "
+            f"{_RUNS_KEPT} are kept"
+        )
     stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     for number in itertools.count():
         directory = base / (f"{stem}-{number}" if number else stem)
@@ -98,12 +103,22 @@ def _runs(base: Path | None) -> Path:
     return base or Path(os.environ.get("KSTORM_HOME", ".kstorm")).resolve() / "runs"
 
 
-def _remove_old_runs(base: Path) -> None:
+def _remove_old_runs(base: Path) -> list[str]:
+    """Return the names of the removed runs. A run that made no tables displaces none that did."""
     runs = sorted(path for path in base.iterdir() if (path / _LOCK_NAME).is_file())
-    for directory in runs[: max(0, len(runs) - _RUNS_KEPT + 1)]:
+    with_tables = [run for run in runs if (run / _TABLES).exists()]
+    others = [run for run in runs if run not in with_tables]
+    removed = []
+    for directory in [*_oldest(with_tables), *_oldest(others)]:
         with (directory / _LOCK_NAME).open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
             shutil.rmtree(directory, ignore_errors=True)
+            removed.append(directory.name)
+    return removed
+
+
+def _oldest(runs: list[Path]) -> list[Path]:
+    return runs[: max(0, len(runs) - _RUNS_KEPT + 1)]

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -36,7 +36,13 @@ from kstorm.errors import LocalError
 _LOOK_SECS: Final = 0.05
 
 
-class _EmbeddedServer(ABC):
+class ServerEndedError(LocalError):
+    """A local server has ended in the middle of a run, and cannot be started again."""
+
+    exit_code = 1
+
+
+class EmbeddedServer(ABC):
     """A Java server that runs as a child process. A subclass provides its settings."""
 
     def __init__(self, name: str, workdir: Path, *, heap: str, start_timeout: float) -> None:
@@ -102,6 +108,24 @@ class _EmbeddedServer(ABC):
         if process.wanted and not process.alive:
             raise LocalError(self._failure(f"ended with exit code {process.returncode}", process))
 
+    def look_after(self, say: Callable[[str], None]) -> None:
+        """Start the server again if it has ended unexpectedly. `say` receives the reason.
+
+        Raises `ServerEndedError` if its log shows a cause that a restart does not remove, such as a
+        full disk, or if it does not start.
+        """
+        process = self.process
+        if not process.wanted or process.alive:
+            return
+        problem = self._failure(f"ended with exit code {process.returncode}", process)
+        if explain_run(process.log_tail(200), self.data_directory):
+            raise ServerEndedError(problem)
+        say(f"{problem.splitlines()[0].removesuffix(' ends with:')}: it is started again")
+        try:
+            self.start()
+        except LocalError as error:
+            raise ServerEndedError(f"{self.name} does not start again: {error}") from None
+
     def restart(self) -> None:
         """Stop the server if it runs, and start it again on the same port with the same data."""
         self.stop()
@@ -152,7 +176,7 @@ class _EmbeddedServer(ABC):
         )
 
 
-class EmbeddedKafka(_EmbeddedServer):
+class EmbeddedKafka(EmbeddedServer):
     """Apache Kafka: one KRaft node that is broker and controller, on 127.0.0.1.
 
     `workdir` is the folder for the broker's data and log. `heap` is the heap size of the JVM
@@ -281,7 +305,7 @@ class EmbeddedKafka(_EmbeddedServer):
             return False
 
 
-class EmbeddedZooKeeper(_EmbeddedServer):
+class EmbeddedZooKeeper(EmbeddedServer):
     """Apache ZooKeeper: one standalone server on 127.0.0.1, for session timeouts from 1 s to 60 s.
 
     `workdir` is the folder for the server's data and log. `heap` is the heap size of the JVM

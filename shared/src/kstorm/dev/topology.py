@@ -26,9 +26,10 @@ from kstorm.dev.local_processes import LocalProcesses
 from kstorm.dev.logged_errors import LoggedErrors
 from kstorm.dev.paths import kept_directory
 from kstorm.dev.progress_watch import ProgressWatch
+from kstorm.dev.servers import ServerEndedError
 from kstorm.dev.topics import topic_names
 from kstorm.dev.user_code import UserCode
-from kstorm.dev.web_ui import web_ui
+from kstorm.dev.web_ui import check_settings, web_ui
 from kstorm.errors import ConfigError, KstormError, LocalError, TopicError
 from kstorm.kafka import KafkaSpout
 from kstorm.printable import printable
@@ -69,7 +70,9 @@ class TopologyOptions:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the topology. Return the exit code: 0 after Ctrl-C, 2 if it cannot run."""
+    """Run the topology. Return the exit code: 0 after Ctrl-C, 1 if a local server has ended, 2 if it
+    cannot run.
+    """
     arguments = _parser().parse_args(words)
     return run_command("kstorm dev", lambda: run(_options(arguments), Screen()))
 
@@ -78,6 +81,7 @@ def run(options: TopologyOptions, console: Console) -> int:
     """Run until `KeyboardInterrupt`. Raises `KstormError` for problems that the user can fix."""
     code = UserCode(options.reference, options.properties)
     topology = code.load()  # fails within a second, before the servers start
+    check_settings(page=options.page)
     directory = kept_directory(topology.name, options.workdir, fresh=options.fresh)
     logging.basicConfig(
         filename=directory / "topology.log", format="%(asctime)s %(levelname)s %(message)s"
@@ -129,6 +133,9 @@ class _DevRun:
             try:
                 processes.start()
                 new = self._wait_ready(processes, changed) or self._show(processes, changed)
+            except ServerEndedError:
+                processes.kill()
+                raise
             except LocalError as error:
                 processes.kill()
                 self._say_errors(processes)
@@ -185,6 +192,7 @@ class _DevRun:
         """Return the topology of new code if there is some before all processes are ready."""
 
         def waiting(names: list[str]) -> None:
+            self._look_after_servers()
             status.update(f"waiting for {', '.join(names)}")
             self._say_errors(processes)
             if new := self._new_version(processes.topology, changed):
@@ -205,6 +213,7 @@ class _DevRun:
                 while True:
                     if new := self._new_version(processes.topology, changed):
                         return new
+                    self._look_after_servers()
                     view.show(watch.look())
                     self._say_errors(processes)
                     changed.wait(_LOOK_SECS)
@@ -244,6 +253,9 @@ class _DevRun:
             self._say(f"  {_kstorm()} produce {topic} --bootstrap {at.bootstrap}")
         if self.url:
             self._say(f"in a browser: {self.url}")
+
+    def _look_after_servers(self) -> None:
+        self.endpoints.look_after(lambda said: self._say(said, "red"))
 
     def _say_errors(self, processes: LocalProcesses) -> None:
         for line in self.errors.new(processes.workers):

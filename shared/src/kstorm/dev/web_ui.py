@@ -4,6 +4,7 @@ it.
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,18 @@ from pathlib import Path
 
 from kstorm.dev.ports import reserve_port
 from kstorm.dev.processes import ManagedProcess
+from kstorm.runtime.base.settings import with_or_without_topology
+
+
+def check_settings(*, page: bool) -> None:
+    """Raise `ConfigError` for invalid settings of the services in the environment, and with `page`
+    of the web UI.
+
+    Otherwise their processes would exit because of them, after the servers have started.
+    """
+    with_or_without_topology(os.environ)
+    if page and importlib.util.find_spec("kstorm_ui") is not None:
+        importlib.import_module("kstorm_ui.settings").from_environment()
 
 
 @contextmanager
@@ -18,14 +31,11 @@ def web_ui(folder: Path, *, wanted: bool = True) -> Iterator[str]:
     """Yield the URL of the web UI for the runs in a folder. Empty if it is not wanted or not
     installed.
 
-    The web UI responds about a second later. Raises `ConfigError` for invalid settings in the
-    environment. Otherwise the web UI's process would exit because of them, and the user would not
-    notice.
+    The web UI responds about a second later. `check_settings` checks its settings.
     """
     if not wanted or importlib.util.find_spec("kstorm_ui") is None:
         yield ""
         return
-    importlib.import_module("kstorm_ui.settings").from_environment()
     port = reserve_port()
     command: list[str | Path] = [
         sys.executable,

@@ -8,14 +8,15 @@ unknown fields are ignored, and missing ones have their defaults.
 
 from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from kstorm.errors import AbsentError, ConfigError, TopologyError
-from kstorm.kafka.config import SpoutConfig
-from kstorm.kafka.hosts import KafkaHosts, topics_matching
 from kstorm.topology.names import Names
+
+if TYPE_CHECKING:
+    from kstorm.kafka.config import SpoutConfig
 
 
 class RetryPolicy(NamedTuple):
@@ -57,11 +58,17 @@ class SpoutSource(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def reads(self, topic: str) -> bool:
         """Return True if the spout reads a topic of this name."""
+        from kstorm.kafka.hosts import topics_matching
+
         return bool(topics_matching(self.topic, [topic])) if self.wildcard else self.topic == topic
 
     @property
-    def config(self) -> SpoutConfig:
+    def config(self) -> "SpoutConfig":
         """The spout's configuration with the fields that the outline contains."""
+        # Programs that only read outlines do not load the code of spouts.
+        from kstorm.kafka.config import SpoutConfig
+        from kstorm.kafka.hosts import KafkaHosts
+
         return SpoutConfig(
             KafkaHosts(self.bootstrap or None),
             self.topic,

@@ -11,8 +11,6 @@ import re
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 TRACEPARENT: Final = "traceparent"
 _SAMPLED: Final = 1
 _RANDOM: Final = 2
@@ -72,6 +70,9 @@ class Traceparents:
 
     def of_columns(self, roots: Any, edges: Any) -> list[str]:
         """Return the headers for arrays of 64-bit ids, like `of` for each tuple."""
+        # Loading numpy is slow, and commands do not need it.
+        import numpy as np
+
         start, flags, least = self._start, self._flags, self._least
         sampled = ((roots & np.uint64(_RANDOM_BITS)) >= np.uint64(least)).tolist()
         known = (roots.astype(bool) & edges.astype(bool)).tolist()

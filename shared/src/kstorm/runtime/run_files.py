@@ -8,14 +8,14 @@ not at all. The process ID shows whether a run was killed and left its file behi
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from kstorm.introspection.outline import Outline
-from kstorm.introspection.outline_builder import outline_of
-from kstorm.topology import Topology
-from kstorm.topology.topology import ACKER_COMPONENT
+
+if TYPE_CHECKING:
+    from kstorm.topology import Topology
 
 FILE: Final = "running.json"
 
@@ -34,6 +34,20 @@ class RunningWorker(msgspec.Struct, frozen=True):
     """Path of its log."""
 
 
+class RunCode(msgspec.Struct, frozen=True):
+    """The code of a run, for commands that need more than its outline."""
+
+    reference: str = ""
+    """`package.module:attribute`, or a YAML file. Empty: unknown."""
+    folder: str = ""
+    """The folder in which the reference is resolved."""
+    properties: str = ""
+    """The properties file of the YAML file, or ""."""
+
+
+_UNKNOWN: Final = RunCode()
+
+
 class RunningTopology(msgspec.Struct, frozen=True):
     """A topology that runs on this machine."""
 
@@ -43,6 +57,7 @@ class RunningTopology(msgspec.Struct, frozen=True):
     bootstrap: str
     zookeeper: str
     workers: Sequence[RunningWorker]
+    code: RunCode = _UNKNOWN
 
     @property
     def name(self) -> str:
@@ -51,6 +66,8 @@ class RunningTopology(msgspec.Struct, frozen=True):
     @property
     def wanted_by_component(self) -> dict[str, tuple[str, int]]:
         """The kind and the wanted number of processes of each component, including the ackers."""
+        from kstorm.topology.topology import ACKER_COMPONENT
+
         kinds = {each.id: each.kind for each in self.topology.components}
         if self.topology.acker_tasks:
             kinds[ACKER_COMPONENT] = "acker"
@@ -61,15 +78,23 @@ class RunningTopology(msgspec.Struct, frozen=True):
 
 
 def describe(
-    topology: Topology, bootstrap: str, zookeeper: str, workers: Iterable[RunningWorker]
+    topology: "Topology",
+    bootstrap: str,
+    zookeeper: str,
+    workers: Iterable[RunningWorker],
+    code: RunCode = _UNKNOWN,
 ) -> RunningTopology:
     """Return the description of a topology. `workers` are its wanted processes."""
+    # Commands read these files without loading the code of spouts and bolts.
+    from kstorm.introspection.outline_builder import outline_of
+
     return RunningTopology(
         topology=outline_of(topology),
         pid=os.getpid(),
         bootstrap=bootstrap,
         zookeeper=zookeeper,
         workers=list(workers),
+        code=code,
     )
 
 
@@ -87,16 +112,23 @@ def remove(folder: Path) -> None:
 
 def find(place: Path) -> Iterator[RunningTopology]:
     """Yield the running topologies. `place` is the folder of one run, or a folder of several."""
+    for _, running in find_runs(place):
+        yield running
+
+
+def find_runs(place: Path) -> Iterator[tuple[Path, RunningTopology]]:
+    """Like `find`, and also yield the folder of each run."""
     for file in [place / FILE, *sorted(place.glob(f"*/{FILE}"))]:
         try:
             found = msgspec.json.decode(file.read_bytes(), type=RunningTopology)
         except (OSError, msgspec.DecodeError):
             continue
-        if _alive(found.pid):
-            yield found
+        if is_alive(found.pid):
+            yield file.parent, found
 
 
-def _alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Return True if a process with this ID exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -38,7 +38,7 @@ from kstorm.dev.prepare import prepare
 from kstorm.dev.stage_progress import StageProgress
 from kstorm.dev.stage_times import by_run, set_up_times, started_at
 from kstorm.dev.topics import cleaned_up, topic_names
-from kstorm.dev.web_ui import web_ui
+from kstorm.dev.web_ui import check_settings, web_ui
 from kstorm.kafka import KafkaSpout
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
@@ -92,8 +92,9 @@ class Demo:
 
     def run(self) -> int:
         """Run the demo. Raises `KstormError` for a failure, including those that the user can fix."""
+        check_settings(page=self._options.page)
         prepare()
-        self._directory = run_directory(self._options.workdir)
+        self._directory = run_directory(self._options.workdir, self._say)
         # a full disk is reported as one line, without the logger's stack trace
         logging.raiseExceptions = False
         logging.basicConfig(

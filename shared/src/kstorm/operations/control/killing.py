@@ -13,7 +13,7 @@ from kstorm.operations.control.activation import Wait, timeout_option
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.kubernetes.cluster import Cluster
-from kstorm.operations.kubernetes.pod_command import OVERDUE, PodCommand
+from kstorm.operations.kubernetes.pod_command import PodCommand
 from kstorm.operations.kubernetes.workloads import Workload
 from kstorm.runtime.zookeeper.topologies import Topologies
 
@@ -82,7 +82,7 @@ class PodAccess:
 
     def drain(self, secs: float | None) -> str:
         code = self._pod.run("drain", *timeout_option(secs), "--", self._name)
-        if code == OVERDUE:
+        if code == OverdueError.exit_code:
             raise OverdueError(f"{self._name!r} is not drained")
         if code:
             raise ConfigError(

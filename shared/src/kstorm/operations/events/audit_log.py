@@ -2,6 +2,7 @@
 continues.
 
 Topologies last started with kstorm 0.1 have no topic for events, so their actions are not recorded.
+The reason is logged.
 """
 
 import logging
@@ -43,7 +44,7 @@ def recorded(
 ) -> Iterator[RecordedAction]:
     """Record an action and its outcome: the outcome of the `RecordedAction`, or the error.
 
-    Without `settings` the environment's Kafka is used. If it names none, nothing is recorded.
+    Without `settings` the environment's Kafka is used.
     """
     with record_outcome(
         what,
@@ -85,6 +86,7 @@ def record_event(
     """
     if settings is None:
         if BOOTSTRAP not in os.environ:
+            _warn(topology, f"no Kafka is named; give --bootstrap, or set {BOOTSTRAP}")
             return
         settings = with_or_without_topology(os.environ)
     event = Event(
@@ -96,6 +98,11 @@ def record_event(
         outcome=outcome,
     )
     try:
-        write_event(settings, topology, event, _WITHIN_SECS)
+        if not write_event(settings, topology, event, _WITHIN_SECS):
+            _warn(topology, "Kafka has no topic for them; restart the topology to create it")
     except KstormError as error:
-        _log.warning("this action is not recorded in the events of %r: %s", topology, error)
+        _warn(topology, str(error))
+
+
+def _warn(topology: str, why: str) -> None:
+    _log.warning("this action is not recorded in the events of %r: %s", topology, why)

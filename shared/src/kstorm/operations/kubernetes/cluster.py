@@ -278,10 +278,16 @@ _ORDER: Final = {"spout": 0, "bolt": 1, "acker": 2}
 
 def is_named() -> bool:
     """Return True if `open_cluster` has a kubeconfig, or this is a pod."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ or any(file.exists() for file in _files())
+
+
+def missing_file() -> str:
+    """Explain that there is no kubeconfig, and where it was looked for."""
+    given = os.environ.get("KUBECONFIG")
     return (
-        bool(os.environ.get("KUBECONFIG"))
-        or "KUBERNETES_SERVICE_HOST" in os.environ
-        or _default_file().exists()
+        f"the kubeconfig {given} that KUBECONFIG names does not exist"
+        if given
+        else f"there is no kubeconfig ({_default_file()})"
     )
 
 
@@ -306,9 +312,13 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
             namespace, context = namespace or _OWN_NAMESPACE.read_text().strip(), ""
         else:
             file = file or str(_default_file())
+            if not any(each.exists() for each in _files()):
+                raise ControlError(f"no cluster: {missing_file()}; set KUBECONFIG")
             config.load_kube_config(file, context, client_configuration=settings)
             context, of_context = _context_of(config, file, context)
             namespace = namespace or of_context
+    except ControlError:
+        raise
     # A kubeconfig can have any kind of mistake, and may run any login program.
     except Exception as error:  # noqa: BLE001
         raise ControlError(
@@ -316,6 +326,12 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
             f"({_in_one_line(error)}); set KUBECONFIG or --context"
         ) from None
     return Cluster(client.ApiClient(settings), namespace, context)
+
+
+def _files() -> Sequence[Path]:
+    """Return the kubeconfigs, of which KUBECONFIG may name several."""
+    given = os.environ.get("KUBECONFIG")
+    return [Path(each) for each in given.split(os.pathsep)] if given else [_default_file()]
 
 
 def _default_file() -> Path:

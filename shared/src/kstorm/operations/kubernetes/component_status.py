@@ -1,4 +1,5 @@
-"""Status of a topology on Kubernetes: workloads, and the sums of their pods' `/status`.
+"""Status of a topology: its workloads on Kubernetes or its processes on this machine, and the sums
+of their `/status`.
 
 Counters start at 0 when a pod starts. The counters of a replaced pod are lost.
 """
@@ -13,7 +14,9 @@ import msgspec
 from kstorm.errors import ControlError
 from kstorm.operations.kubernetes.cluster import Cluster
 from kstorm.operations.kubernetes.workloads import Pod, Workload
+from kstorm.runtime.run_files import RunningTopology
 from kstorm.runtime.service.status_counters import StatusCounters, last_error
+from kstorm.runtime.status_client import fetch_status_of_all
 
 _AT_ONCE: Final = 8
 
@@ -27,9 +30,9 @@ class ComponentStatus(msgspec.Struct, frozen=True):
     component: str
     kind: str
     workload: str
-    """Type and name, such as `statefulset/wordcount-count`."""
+    """Type and name, such as `statefulset/wordcount-count`. Empty on this machine."""
     pods: int
-    """Desired number of pods."""
+    """Desired number of pods, or of processes on this machine."""
     pods_ready: int
     tasks: int | None
     """None while no pod responds."""
@@ -71,7 +74,35 @@ def component_statuses(
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         pods = [cluster.pods(workload) for workload in workloads]
         pages = [list(zip(of_it, pool.map(cluster.status, of_it), strict=True)) for of_it in pods]
-    return [_status(workload, found) for workload, found in zip(workloads, pages, strict=True)]
+    return [_of_workload(workload, found) for workload, found in zip(workloads, pages, strict=True)]
+
+
+def local_statuses(run: RunningTopology) -> Sequence[ComponentStatus]:
+    """Request the status of every process of a run on this machine."""
+    pages = fetch_status_of_all([worker.url for worker in run.workers])
+    found = []
+    for component, (kind, wanted) in run.wanted_by_component.items():
+        of_it = {
+            worker.name: page
+            for worker, page in zip(run.workers, pages, strict=True)
+            if worker.component == component
+        }
+        not_ready = {
+            name: "does not answer" if page is None else str(page.get("not_ready", ""))
+            for name, page in of_it.items()
+        }
+        not_ready = {name: why for name, why in not_ready.items() if why}
+        found.append(
+            _status(
+                component,
+                kind,
+                "",
+                (wanted, len(of_it) - len(not_ready)),
+                {name: page for name, page in of_it.items() if page is not None},
+                not_ready,
+            )
+        )
+    return found
 
 
 def num_tasks(cluster: Cluster, workload: Workload) -> int | None:
@@ -88,17 +119,35 @@ def num_tasks(cluster: Cluster, workload: Workload) -> int | None:
     )
 
 
-def _status(workload: Workload, pages: StatusPages) -> ComponentStatus:
-    answers = {pod.name: status for pod, status in pages if status is not None}
+def _of_workload(workload: Workload, pages: StatusPages) -> ComponentStatus:
+    return _status(
+        workload.component,
+        workload.kind,
+        str(workload),
+        (workload.replicas, sum(pod.ready for pod, _ in pages)),
+        {pod.name: status for pod, status in pages if status is not None},
+        {pod.name: why for pod, status in pages if (why := _why_not_ready(pod, status))},
+    )
+
+
+def _status(
+    component: str,
+    kind: str,
+    workload: str,
+    pods: tuple[int, int],
+    answers: Mapping[str, Mapping[str, Any]],
+    not_ready: Mapping[str, str],
+) -> ComponentStatus:
+    """Sum the answers of a component's processes. `pods` contains the wanted and the ready ones."""
     figures = sum((StatusCounters.of(status) for status in answers.values()), StatusCounters())
     error, age = _last_error(answers.values())
     remarks = {name: _remark(status) for name, status in answers.items() if _remark(status)}
     return ComponentStatus(
-        component=workload.component,
-        kind=workload.kind,
-        workload=str(workload),
-        pods=workload.replicas,
-        pods_ready=sum(pod.ready for pod, _ in pages),
+        component=component,
+        kind=kind,
+        workload=workload,
+        pods=pods[0],
+        pods_ready=pods[1],
         tasks=next(
             (status["num_tasks"] for status in answers.values() if "num_tasks" in status), None
         ),
@@ -114,7 +163,7 @@ def _status(workload: Workload, pages: StatusPages) -> ComponentStatus:
         last_error=error,
         last_error_age=age,
         remarks=remarks,
-        not_ready={pod.name: why for pod, status in pages if (why := _why_not_ready(pod, status))},
+        not_ready=not_ready,
     )
 
 

@@ -15,14 +15,14 @@ from kstorm.operations.events.operator_identity import VARIABLE, operator
 from kstorm.operations.kubernetes.cluster import Cluster
 from kstorm.operations.kubernetes.workloads import Pod, Workload
 
-OVERDUE: Final = 3
-"""Exit code of an `OverdueError`."""
 _NO_COMMAND: Final = 127
 _log: Final = logging.getLogger(__name__)
 
 
 class CommandInterruptedError(ControlError):
     """The user interrupted a command, but it continues in its pod."""
+
+    exit_code = 130
 
 
 class PodCommand:

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.errors import BrokerError, ConfigError, ControlError, KstormError
-from kstorm.kafka import KafkaSpout, ProcessingGuarantee
 from kstorm.operations.events.audit_log import record_event as note_event
 from kstorm.operations.formatting import counted
 from kstorm.operations.letters.reading import read_whole
@@ -267,6 +266,9 @@ def _why_ordered(
 
 def _handles_requests(topology: Topology, component: str) -> bool:
     """Return True if the spout handles replay requests."""
+    # Most commands about letters do not load the code of spouts.
+    from kstorm.kafka import KafkaSpout, ProcessingGuarantee
+
     spec = topology.components.get(component)
     if topology.config.exactly_once or spec is None or not isinstance(spec.component, KafkaSpout):
         return False

@@ -1,12 +1,11 @@
 """Check whether a dead letter's message can be replayed with another value."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from kstorm.errors import ControlError, NotYetError
-from kstorm.kafka import KafkaSpout, ProcessingGuarantee
-from kstorm.kafka.scheme import Values, close_scheme, deserializer, open_scheme
 from kstorm.operations.letters.replaying import (
     replay_request,
     replayable,
@@ -15,6 +14,10 @@ from kstorm.operations.letters.replaying import (
 from kstorm.operations.letters.selection import NumberedLetter
 from kstorm.runtime.base.settings import Settings
 from kstorm.topology import Topology
+
+if TYPE_CHECKING:
+    from kstorm.kafka import KafkaSpout
+    from kstorm.kafka.scheme import Values
 
 
 def check_changed(one: NumberedLetter, value: bytes) -> None:
@@ -26,8 +29,10 @@ def check_changed(one: NumberedLetter, value: bytes) -> None:
         )
 
 
-def spout_of(topology: Topology, one: NumberedLetter) -> KafkaSpout:
+def spout_of(topology: Topology, one: NumberedLetter) -> "KafkaSpout":
     """Return the message's spout. Raises `ControlError` if it cannot replay another value."""
+    from kstorm.kafka import KafkaSpout, ProcessingGuarantee
+
     name, number = one.letter.component, one.number
     spec = topology.components.get(name)
     spout = None if spec is None else spec.component
@@ -54,8 +59,10 @@ def check_replayable(
         raise ControlError(f"{one.number} cannot be edited: {why}")
 
 
-def tuples_of(spout: KafkaSpout, one: NumberedLetter, value: bytes) -> Sequence[Values]:
+def tuples_of(spout: "KafkaSpout", one: NumberedLetter, value: bytes) -> "Sequence[Values]":
     """Return the tuples that the scheme makes of the value. Raises `ControlError` if it cannot."""
+    from kstorm.kafka.scheme import close_scheme, deserializer, open_scheme
+
     config = spout.spout_config
     message = replay_request(replace(one, letter=replace(one.letter, value=value))).message
     wanted = len(config.scheme.output_fields.names)

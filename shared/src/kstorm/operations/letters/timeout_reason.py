@@ -1,18 +1,18 @@
 """Find in the topics what a timed-out message waited for, for `kstorm dlq show --why`."""
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Final
 
 from kstorm.core.dead_letters import TIMED_OUT, DeadLetter
 from kstorm.errors import ControlError
-from kstorm.introspection.outline_builder import outline_of
+from kstorm.introspection.outline import Outline
 from kstorm.operations.letters.selection import kind_of
 from kstorm.operations.traces.topic_log import ReadBudget, TopicLog
 from kstorm.operations.traces.tracer import Tracer
 from kstorm.operations.trees.facts import MessageId
 from kstorm.operations.trees.timeouts import timeout_reasons
 from kstorm.runtime.base.settings import Settings
-from kstorm.topology import Topology
 
 _MOST_BYTES: Final = 2_048_000_000
 _WITHIN_SECS: Final = 60.0
@@ -30,29 +30,25 @@ def check_timed_out(letter: DeadLetter) -> None:
 
 
 def timeout_reason(
-    topology: Topology, settings: Settings, letter: DeadLetter, tell: Callable[[str], None]
+    topology: Outline, settings: Settings, letter: DeadLetter, tell: Callable[[str], None]
 ) -> Sequence[str]:
     """Describe what the last attempt at the message waited for, one line per tuple.
 
     `tell` receives the progress. Raises `ControlError` if the attempt's tree cannot be found.
     """
     check_timed_out(letter)
-    message, timeout = (
-        MessageId(letter.topic, letter.partition, letter.offset),
-        topology.longest_message_timeout_secs,
-    )
-    if letter.component in topology.components:
-        timeout = topology.component(letter.component).config.message_timeout_secs
+    message = MessageId(letter.topic, letter.partition, letter.offset)
+    timeouts = {spout.id: spout.timeout_ms for spout in topology.spouts}
+    timeout = timeouts.get(letter.component, max(timeouts.values(), default=inf))
     with TopicLog(settings, ReadBudget(_MOST_BYTES, _WITHIN_SECS, tell)) as log:
-        tracer = Tracer(outline_of(topology), log)
-        first = int(letter.at - min(_LONGEST * timeout * 1000, letter.at))
+        tracer = Tracer(topology, log)
+        first = int(letter.at - min(_LONGEST * timeout, letter.at))
         found = [tree for tree in tracer.between(message, first, letter.at) if tree.origin]
         mine = [tree for tree in found if tree.origin and tree.origin.attempt == letter.attempts]
         if not mine:
-            hours = topology.config.topology_trace_retention_hours
             limit = (
                 log.budget.exhausted
-                or f"frames are kept for {hours:g} hours (topology_trace_retention_hours)"
+                or "frames are kept for topology_trace_retention_hours, by default a day"
             )
             raise ControlError(
                 f"no tree of attempt {letter.attempts} at {message} was found: {limit}"

@@ -5,19 +5,22 @@ option is needed there.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kstorm.kafka import SpoutConfig
-from kstorm.kafka.offsets import TopologyRef
 from kstorm.runtime.base.settings import Settings
+
+if TYPE_CHECKING:
+    from kstorm.kafka import SpoutConfig
+    from kstorm.kafka.offsets import TopologyRef
 
 
 @dataclass(frozen=True, slots=True)
 class SpoutOffsets:
     """The topic that a spout reads, and the place of its offsets."""
 
-    config: SpoutConfig
+    config: "SpoutConfig"
     settings: Settings
-    topology: TopologyRef
+    topology: "TopologyRef"
     """Owner to store with an offset if no owner is stored yet."""
     group: str | None = None
     """Consumer group that stores the position of an exactly-once spout.

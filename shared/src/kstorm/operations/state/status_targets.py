@@ -5,12 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from kstorm.errors import ConfigError, ControlError
+from kstorm.errors import ControlError
 from kstorm.introspection.outline import Outline, parse_outline
-from kstorm.operations.kubernetes.cluster import WEB_PORT, Cluster, is_named, open_cluster
+from kstorm.operations.kubernetes.cluster import WEB_PORT, Cluster
 from kstorm.operations.kubernetes.topologies import find_topology as find_workloads
 from kstorm.operations.kubernetes.workloads import Pod
-from kstorm.runtime.run_files import RunningTopology, find, runs_folder
+from kstorm.operations.places import LocalRun, OnKubernetes, PlaceChoice, find_place
+from kstorm.runtime.run_files import RunningTopology, find
 from kstorm.runtime.status_client import PageAnswer, query_page
 
 AT_ONCE: Final = 16
@@ -46,24 +47,13 @@ def open_target(
 ) -> StatusTarget:
     """Find a topology by name.
 
-    Looks in `place`, the folder of a run, or among the runs on this machine. Otherwise looks on
-    Kubernetes. Raises `ConfigError` if both places are given, `ControlError` if the topology is in
-    neither.
+    `place` is the folder of a run. Raises the errors of `find_place`.
     """
-    far = namespace is not None or context is not None
-    if place is not None and far:
-        raise ConfigError(
-            "a folder of runs selects a topology on this machine, a namespace or context one on "
-            "Kubernetes: give one or the other"
-        )
-    if place is not None or (not far and any(each.name == name for each in find(runs_folder()))):
-        return LocalTarget(place or runs_folder(), name)
-    if not far and not is_named():
-        raise ControlError(
-            f"no topology {name!r} runs from {runs_folder()} ({_names(runs_folder())}), and there is no "
-            "kubeconfig: give the folder of its run"
-        )
-    return KubernetesTarget(open_cluster(namespace, context), name)
+    found = find_place(name, PlaceChoice(place, namespace=namespace, context=context))
+    if isinstance(found, LocalRun):
+        return LocalTarget(found.folder, name)
+    assert isinstance(found, OnKubernetes)
+    return KubernetesTarget(found.open(), name)
 
 
 class _DirectProcess(NamedTuple):

@@ -10,6 +10,7 @@ from kstorm.operations.status.snapshots import Backlog
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.lag import LagReader
+from kstorm.runtime.kafka.reachable import check_reachable
 
 _PATIENCE_SECS: Final = 5.0
 Backlogs = Mapping[str, Backlog]
@@ -21,6 +22,7 @@ def backlogs_of(settings: Settings, topology: str, components: Sequence[str]) ->
 
     Raises `BrokerError`, and its subclass `NoBrokerError` if no broker responds within 5 s.
     """
+    check_reachable(settings)
     there = Admin(settings).partition_counts(_PATIENCE_SECS)
     tasks = {
         name: there[f"{topology}.{name}"] for name in components if f"{topology}.{name}" in there

@@ -2,18 +2,20 @@
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kstorm.errors import ConfigError
 from kstorm.introspection.outline import Outline
-from kstorm.kafka import KafkaSpout, SpoutConfig
-from kstorm.kafka.offsets import TopologyRef
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
 from kstorm.operations.traces.diagnosis import Diagnosis
 from kstorm.operations.traces.topic_log import TopicLog
 from kstorm.operations.traces.tracer import Tracer
 from kstorm.operations.trees.facts import MessageId
 from kstorm.runtime.base.settings import Settings
-from kstorm.topology import Topology
+
+if TYPE_CHECKING:
+    from kstorm.kafka import SpoutConfig
+    from kstorm.topology import Topology
 
 
 def parse_message(text: str) -> MessageId:
@@ -30,11 +32,12 @@ def parse_message(text: str) -> MessageId:
 class TopologyTraces:
     """A topology with access to its topics."""
 
-    code: Topology
     topology: Outline
     settings: Settings
     log: TopicLog
     tracer: Tracer
+    code: "Topology | None" = None
+    """The outline of a run is sufficient. The code also has hosts that the outline leaves out."""
 
     def readings(self, component: str | None = None) -> dict[str, SpoutOffsets]:
         """Return the Kafka sources by spout, or only that of `component`.
@@ -62,15 +65,28 @@ class TopologyTraces:
         return Diagnosis(self.topology, spout, reading, self.log)
 
     def _reading(self, name: str) -> SpoutOffsets:
-        spout = self.code.component(name).component
-        assert isinstance(spout, KafkaSpout)
-        return offsets_of(self.topology, name, self.settings, spout.spout_config)
+        return offsets_of(
+            self.topology, name, self.settings, config_of(self.topology, self.code, name)
+        )
+
+
+def config_of(topology: Outline, code: "Topology | None", spout: str) -> "SpoutConfig":
+    """Return a spout's configuration, from the code if it is available."""
+    if code is None:
+        return topology.readings[spout].config
+    from kstorm.kafka import KafkaSpout
+
+    found = code.component(spout).component
+    assert isinstance(found, KafkaSpout)
+    return found.spout_config
 
 
 def offsets_of(
-    topology: Outline, spout: str, settings: Settings, config: SpoutConfig
+    topology: Outline, spout: str, settings: Settings, config: "SpoutConfig"
 ) -> SpoutOffsets:
     """Return a spout's source."""
+    from kstorm.kafka.offsets import TopologyRef
+
     ref = TopologyRef(settings.topology_id or topology.name, topology.name)
     return SpoutOffsets(
         config, settings, ref, topology.group(spout) if topology.exactly_once else ""

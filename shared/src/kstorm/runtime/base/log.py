@@ -2,16 +2,12 @@
 
 import logging
 import sys
-import time
 from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
 
 from kstorm.printable import printable
-
-CLIENT_LOG = logging.getLogger("librdkafka")
-"""Logger of the Kafka clients. It logs messages of the same kind at most once in five seconds."""
 
 Logger = Any
 """A structlog logger: `log.info("event", key=value)`."""
@@ -63,24 +59,3 @@ def _printable(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMappi
     return {
         name: printable(value) if isinstance(value, str) else value for name, value in event.items()
     }
-
-
-class _Calm(logging.Filter):
-    """Limits repeated messages: librdkafka logs the same twenty times a second while a broker is
-    away."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        kind = record.getMessage().split("[", 1)[0]
-        now = time.monotonic()
-        if now - self._last.get(kind, -_CALM_SECONDS) < _CALM_SECONDS:
-            return False
-        self._last[kind] = now
-        return True
-
-
-_CALM_SECONDS = 5.0
-CLIENT_LOG.addFilter(_Calm())

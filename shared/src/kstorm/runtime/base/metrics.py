@@ -6,11 +6,11 @@ Storm's (`__ack-count`, `__complete-latency`, …) in Prometheus' spelling.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import accumulate
 from operator import add
 from typing import Any, Final
 
-import numpy as np
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import generate_latest
@@ -20,7 +20,13 @@ EXPOSITION: Final = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 
 # seconds: 1 ms to about 134 s, 30 % apart
 _BOUNDS = [0.001 * 1.3**step for step in range(46)]
-_BOUNDS_ARRAY = np.array(_BOUNDS)
+
+
+@cache
+def _bounds_array() -> Any:
+    import numpy as np
+
+    return np.array(_BOUNDS)
 
 
 class Latency:
@@ -36,8 +42,11 @@ class Latency:
 
     def add_all(self, seconds: list[float]) -> None:
         """Add many values, each in a tenth of the time that `add` takes."""
+        # Loading numpy is slow, and commands only read histograms.
+        import numpy as np
+
         found = np.bincount(
-            np.searchsorted(_BOUNDS_ARRAY, seconds), minlength=len(self.counts)
+            np.searchsorted(_bounds_array(), seconds), minlength=len(self.counts)
         ).tolist()
         self.counts = list(map(add, self.counts, found))
         self.total += sum(seconds)

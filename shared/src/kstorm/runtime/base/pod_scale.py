@@ -11,12 +11,14 @@ import re
 import ssl
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from kstorm.errors import ConfigError, ControlError
-from kstorm.runtime.base.log import Logger
+
+if TYPE_CHECKING:
+    from kstorm.runtime.base.log import Logger
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # timeout of each step, during which the process keeps working
@@ -47,7 +49,7 @@ def pod_number(instance: str, stateful_set: str) -> int:
     return int(found[1])
 
 
-def is_scaled_away(instance: str, stateful_set: str, log: Logger) -> bool:
+def is_scaled_away(instance: str, stateful_set: str, log: "Logger") -> bool:
     """Return True if a pod of a StatefulSet will not come back, and False if it will or if
     Kubernetes does not respond.
     """

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kstorm.errors import ConfigError, TopologyError
-from kstorm.flux import load_file
 from kstorm.references import ExpectedKind, find, is_file
 from kstorm.runtime.base import secrets
-from kstorm.runtime.base.log import CLIENT_LOG
+from kstorm.runtime.base.client_log import CLIENT_LOG
 from kstorm.runtime.base.loopback import is_loopback
 from kstorm.runtime.base.pod_scale import pod_number
 from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls, parse_tls
@@ -217,6 +216,9 @@ def load_topology(reference: str, properties: str | None = None) -> Topology:
     `properties` is the properties file for `${name}` in the YAML. None uses KSTORM_TOPOLOGY_FILTER.
     """
     if is_file(reference):
+        # Loading YAML's reader is slow, and few commands and services read such a file.
+        from kstorm.flux import load_file
+
         chosen = os.environ.get("KSTORM_TOPOLOGY_FILTER", "") if properties is None else properties
         return load_file(Path(reference), properties=Path(chosen) if chosen else None)
     found = find(reference, _TOPOLOGY)

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.hosts import ZkHosts, bootstrap_servers
-from kstorm.runtime.base.log import CLIENT_LOG
+from kstorm.runtime.base.client_log import CLIENT_LOG
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.source_properties import consumer_properties
 

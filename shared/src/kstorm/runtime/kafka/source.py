@@ -27,7 +27,7 @@ from kstorm.kafka.hosts import (
     bootstrap_servers,
 )
 from kstorm.kafka.ports import Broker, Partition, SourceFault, SourceMessage
-from kstorm.runtime.base.log import CLIENT_LOG
+from kstorm.runtime.base.client_log import CLIENT_LOG
 from kstorm.runtime.base.partition_lookup import LOOK_UP_SECS, BrokersReader, NoTopicError
 from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
 from kstorm.runtime.kafka.broker_loss import BrokerLossDetector

@@ -25,10 +25,12 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
 from kstorm.errors import BrokerError, ConfigError
+from kstorm.runtime.base.reachable import why_unreachable
 from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
 from kstorm.runtime.zookeeper.connection_problems import connection_problem
 
@@ -164,20 +166,27 @@ def start_client(
 
 
 def _connect(client: KazooClient, connect: str, auth: str, tls: ZooKeeperTls | None) -> None:
+    servers, _ = collect_hosts(connect)
+    if why := why_unreachable(servers):
+        raise BrokerError(_away(connect, f" ({why})"))
     try:
         start_client(client, connect, tls, _CONNECT_SECS)
         # A rejected login is only noticed at the first request.
         client.exists("/")
     except KazooTimeoutError:
-        raise BrokerError(
-            f"ZooKeeper at {connect} cannot be reached: is it running, and is KSTORM_ZOOKEEPER "
-            "right?"
-        ) from None
+        raise BrokerError(_away(connect)) from None
     except (AuthFailedError, ConnectionClosedError):
         raise BrokerError(f"ZooKeeper at {connect} refuses: {login_error(auth)}") from None
     except NoAuthError:
         _, _, chroot = connect.partition("/")
         raise BrokerError(f"ZooKeeper refuses: {permission_error(auth, f'/{chroot}')}") from None
+
+
+def _away(connect: str, why: str = "") -> str:
+    return (
+        f"ZooKeeper at {connect} cannot be reached{why}: is it running, and is KSTORM_ZOOKEEPER or "
+        "--zookeeper right?"
+    )
 
 
 @contextmanager
