@@ -171,7 +171,7 @@ def test_quiet_spouts_rest_longer() -> None:
             found.append(spout.spouts.rest)
         return found
 
-    assert rests(7) == pytest.approx([0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25])
+    assert rests(8) == pytest.approx([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5])
     quiet = False
     assert rests(2) == pytest.approx([0.16, 0.16])
 

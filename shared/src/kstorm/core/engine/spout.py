@@ -30,7 +30,7 @@ from kstorm.topology import Topology, TopologyContext
 CALLS_A_TURN = 100
 """Number of calls of `next_tuple` per task and turn, unless a call emits nothing."""
 _LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
-_QUIET_REST_SECS = 0.25
+_QUIET_REST_SECS = 0.5
 _STALL_SECS = 5.0
 
 

@@ -59,9 +59,8 @@ class SharedSources:
 
     def fetch(self) -> bool:
         """Fetch messages for all tasks without waiting. Return True if there were any."""
-        with self._lock:
-            sources = [shared for shared in self._sources if shared.is_read]
-        return any(shared.fetch(_READ_AT_ONCE) for shared in sources)
+        sources = tuple(self._sources)  # another thread may close one
+        return any(shared.is_read and shared.fetch(_READ_AT_ONCE) for shared in sources)
 
     def give_back(self, share: "_LentSource", shared: "_SharedSource") -> None:
         """Close the reader after its last user."""
