@@ -116,8 +116,8 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         """Seconds between the last turn of the spouts and the next. Doubles while there is nothing
         to emit."""
         self.quiet: Callable[[], bool] = lambda: False
-        """Returns True if the spouts have nothing to emit before `emit` is called. They then rest
-        longer, and their turns are for what is due by the clock."""
+        """Returns True if the spouts have nothing to emit before `emit` is called. The rests are
+        then longer."""
         self.next_turn = 0.0
         """Time of the spouts' next turn. It is infinite during a turn."""
         self._template: Any = spec.component

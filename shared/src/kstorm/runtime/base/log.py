@@ -6,9 +6,11 @@ import time
 from collections.abc import MutableMapping
 from typing import Any
 
-import structlog
-
 from kstorm.printable import printable
+from kstorm.runtime.base.skipped_imports import skipped_imports
+
+with skipped_imports("rich"):  # for tracebacks that kstorm does not render
+    import structlog
 
 CLIENT_LOG = logging.getLogger("librdkafka")
 """Logger of the Kafka clients. It logs messages of the same kind at most once in five seconds."""

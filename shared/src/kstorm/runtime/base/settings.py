@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kstorm.errors import ConfigError, TopologyError
-from kstorm.flux import load_file
 from kstorm.references import ExpectedKind, find, is_file
 from kstorm.runtime.base import secrets
 from kstorm.runtime.base.log import CLIENT_LOG
@@ -217,6 +216,8 @@ def load_topology(reference: str, properties: str | None = None) -> Topology:
     `properties` is the properties file for `${name}` in the YAML. None uses KSTORM_TOPOLOGY_FILTER.
     """
     if is_file(reference):
+        from kstorm.flux import load_file  # most topologies need no YAML
+
         chosen = os.environ.get("KSTORM_TOPOLOGY_FILTER", "") if properties is None else properties
         return load_file(Path(reference), properties=Path(chosen) if chosen else None)
     found = find(reference, _TOPOLOGY)
