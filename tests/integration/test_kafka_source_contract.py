@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kstorm.runtime.kafka.source import KafkaSource
+from kstorm.kafka.ports import SourceReader
+from kstorm.runtime.kafka.shared_source import SharedSources
 from tests.integration.kafka_topic import Topic
 from tests.integration.undecodable_batch import write_undecodable
 from tests.source_contract import SourceContract
@@ -17,7 +18,7 @@ class RealLog:
     """A `Log` on a broker."""
 
     topic: Topic
-    reader: KafkaSource
+    reader: SourceReader
 
     @property
     def name(self) -> str:
@@ -43,3 +44,14 @@ class TestKafkaSource(SourceContract):
         """A topic for this test."""
         topic.create(2)
         return RealLog(topic, topic.source())
+
+
+class TestSharedSource(SourceContract):
+    """See `SourceContract`. Spout tasks read like this."""
+
+    @pytest.fixture
+    def log(self, topic: Topic) -> RealLog:
+        """A topic for this test."""
+        topic.create(2)
+        shared = SharedSources(lambda config: topic.source())
+        return RealLog(topic, shared.lend(topic.config()))

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from kstorm.core.completion_box import CompletionBox
 from kstorm.core.dead_letters import decode_letter
 from kstorm.core.engine import InputRecord
+from kstorm.core.engine import acker as acker_module
 from kstorm.core.engine.effects import (
     ApplyToStore,
     Close,
@@ -191,6 +194,25 @@ def test_where_no_bucket_changed_the_offset_alone_is_committed() -> None:
         ({0: 5}, False)
     ]
     assert acker.tick(1) == []
+
+
+@pytest.mark.parametrize(("rows", "seconds"), [(1, 1), (2, 1), (6, 3), (20, 5)])
+def test_checkpoints_are_rarer_while_many_trees_are_open(
+    monkeypatch: pytest.MonkeyPatch, rows: int, seconds: int
+) -> None:
+    """Each one stores nearly all of them."""
+    monkeypatch.setattr(acker_module, "_ROWS_AN_INTERVAL", 2)
+    acker = ackers()
+    acker.poll(0, begins(3, *range(1, rows + 1)))
+    acker.tick(0)
+    (transact,) = acker.take(Transact)
+    acker.do(acker.engine.committed(transact, {0: 1}, acker.now))
+    acker.poll(0, acks(4, 1))
+    acker.deliver()
+    acker.tick(seconds - 0.5)
+    assert acker.take(Transact) == []
+    acker.tick(0.5)
+    assert len(acker.take(Transact)) == 1
 
 
 def test_one_checkpoint_at_a_time() -> None:

@@ -157,6 +157,25 @@ def test_turns_without_a_tuple_are_ever_further_apart() -> None:
     assert spout.spouts.rest == pytest.approx(0.002)
 
 
+def test_quiet_spouts_rest_longer() -> None:
+    """Somebody else looks for something to emit then."""
+    quiet = True
+    spout = Spouts(Numbers(), topology_sleep_spout_wait_strategy_time_ms=10)
+    spout.spouts.quiet = lambda: quiet
+    spout.assign(t0=0)
+
+    def rests(turns: int) -> list[float]:
+        found = []
+        for _ in range(turns):
+            spout.emit()
+            found.append(spout.spouts.rest)
+        return found
+
+    assert rests(8) == pytest.approx([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5])
+    quiet = False
+    assert rests(2) == pytest.approx([0.16, 0.16])
+
+
 def test_spouts_get_their_turns_when_they_are_due() -> None:
     """Nothing but the clock asks for them: one at once, and one after each rest."""
     numbers = Numbers()

@@ -9,7 +9,7 @@ import pytest
 
 from kstorm.errors import KstormError
 from kstorm.kafka import KafkaHosts, KafkaMessageId, KafkaSpout, SpoutConfig
-from kstorm.kafka.ports import Partition
+from kstorm.kafka.ports import Ownership, Partition
 from kstorm.topology import (
     Config,
     Fields,
@@ -139,6 +139,36 @@ def test_a_failed_message_is_emitted_again(world: "World") -> None:
     spout.ack(again[0])
     world.commit(spout)
     assert world.offsets.offset() == 2
+
+
+def test_it_is_quiet_when_every_message_is_finished(world: "World") -> None:
+    """Until then it may have to emit without a new message."""
+    world.source.produce(0, 0, 1)
+    spout = world.open()
+    assert not spout.is_quiet
+    ids = world.run_ids(spout)
+    assert not spout.is_quiet
+    spout.ack(ids[0])
+    spout.fail(ids[1])
+    assert not spout.is_quiet
+    spout.ack(world.run_ids(spout)[1])
+    assert spout.is_quiet
+    world.source.produce(2)
+    world.now += 60
+    spout.next_tuple()
+    assert not spout.is_quiet
+    world.run(spout)
+    assert spout.is_quiet
+
+
+def test_it_is_not_quiet_without_a_lock(world: "World") -> None:
+    world.source.produce(0, 0)
+    spout = world.open()
+    spout.ack(world.run_ids(spout)[0])
+    assert spout.is_quiet
+    world.offsets.standing[ZERO] = Ownership.WAITING
+    world.run(spout)
+    assert not spout.is_quiet
 
 
 def test_a_message_that_always_fails_backs_off_and_is_shown(world: "World") -> None:

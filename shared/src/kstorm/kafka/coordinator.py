@@ -159,6 +159,11 @@ class PartitionCoordinator(ABC):
             return None
         return [(place, slot.manager) for place, slot in self._slots.items()]
 
+    @property
+    def is_settled(self) -> bool:
+        """True if each of this task's partitions is being read."""
+        return bool(self._known) and len(self.managers) == len(self._slots)
+
     def unread(self, now: float) -> str:
         """Return why Kafka could not be read during the last minute, or ""."""
         faults = [

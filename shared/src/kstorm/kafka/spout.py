@@ -296,6 +296,18 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         )
 
     @property
+    def is_quiet(self) -> bool:
+        """True if `next_tuple` has nothing to emit before the source has messages: every partition
+        is being read, and every message is finished.
+        """
+        return (
+            self._watermark is None
+            and not self._claims
+            and self._coordinator.is_settled
+            and not any(m.pending or m.waiting or m.paused for m in self._coordinator.managers)
+        )
+
+    @property
     def unread(self) -> str:
         """The known reason why Kafka cannot be read at the moment, or ""."""
         return self._coordinator.unread(self._clock())

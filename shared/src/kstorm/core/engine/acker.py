@@ -5,6 +5,7 @@ Completions and failures are sent immediately. Only the ledger's rows wait for a
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Final
 
 from kstorm.core.completion_box import CompletionBox
 from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Transact
@@ -19,6 +20,9 @@ from kstorm.core.wire import AckFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
+
+_ROWS_AN_INTERVAL: Final = 5000
+_MOST_INTERVALS: Final = 5
 
 LoadRows = Callable[[int], Iterable[tuple[bytes, bytes]]]
 """Loads a task's stored buckets from the changelog's local copy."""
@@ -82,7 +86,7 @@ class AckerEngine(Engine[Ledger]):
                 if tenure.alive:
                     tenure.task.rotate()
         if now >= self._next_checkpoint and not self._storing:
-            self._next_checkpoint = now + self._every
+            self._next_checkpoint = now + self._every * self._intervals
             self._start(
                 self._checkpoint(
                     lambda: [tenure for tenure in self.tenures.values() if tenure.works]
@@ -94,6 +98,13 @@ class AckerEngine(Engine[Ledger]):
         """Take a checkpoint before it is due."""
         self._next_checkpoint = now
         return self.tick(now)
+
+    @property
+    def _intervals(self) -> float:
+        """Intervals until the next checkpoint. A checkpoint stores nearly all open trees, so it is
+        rarer when there are many.
+        """
+        return min(_MOST_INTERVALS, max(1.0, self.open_trees / _ROWS_AN_INTERVAL))
 
     @property
     def open_trees(self) -> int:

@@ -6,7 +6,7 @@ it does not wait for trees of other processes.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, ClassVar
@@ -30,6 +30,7 @@ from kstorm.topology import Topology, TopologyContext
 CALLS_A_TURN = 100
 """Number of calls of `next_tuple` per task and turn, unless a call emits nothing."""
 _LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
+_QUIET_REST_SECS = 0.5
 _STALL_SECS = 5.0
 
 
@@ -114,6 +115,9 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         self.rest = 0.0
         """Seconds between the last turn of the spouts and the next. Doubles while there is nothing
         to emit."""
+        self.quiet: Callable[[], bool] = lambda: False
+        """Returns True if the spouts have nothing to emit before `emit` is called. The rests are
+        then longer."""
         self.next_turn = 0.0
         """Time of the spouts' next turn. It is infinite during a turn."""
         self._template: Any = spec.component
@@ -213,7 +217,10 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         if self._emitted != before:
             self.rest = 0.0
         else:
-            self.rest = min(2 * self.rest or shortest, _LONGEST_REST * shortest)
+            longest = _LONGEST_REST * shortest
+            if self.rest >= longest and self.quiet():
+                longest = max(longest, _QUIET_REST_SECS)
+            self.rest = min(2 * self.rest or shortest, longest)
         self.next_turn = self.now + self.rest
         self.outbox.worked = ms_between(began, self.now)
         self._flush(Unit())

@@ -5,9 +5,11 @@ import sys
 from collections.abc import MutableMapping
 from typing import Any
 
-import structlog
-
 from kstorm.printable import printable
+from kstorm.runtime.base.skipped_imports import skipped_imports
+
+with skipped_imports("rich"):  # for tracebacks that kstorm does not render
+    import structlog
 
 Logger = Any
 """A structlog logger: `log.info("event", key=value)`."""

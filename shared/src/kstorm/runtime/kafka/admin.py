@@ -61,6 +61,13 @@ class Admin:
             reason = cause.str() if isinstance(cause, KafkaError) else str(cause)
             raise ConfigError(f"librdkafka rejects KSTORM_KAFKA_PROPERTIES: {reason}") from None
 
+    def close(self) -> None:
+        """Close the client, which has threads and connections. No request may be in progress:
+        librdkafka 2.16.0 could crash or block the process. Without this call, the client lives
+        until the garbage collector finds it.
+        """
+        del self.client
+
     def partition_counts(self, within: float = _TIMEOUT_SECS) -> dict[str, int]:
         """Return the partition count of every topic in the cluster.
 

@@ -155,8 +155,11 @@ class ChangelogFacts(NamedTuple):
 def changelog_facts(topic: str, settings: Settings) -> ChangelogFacts:
     """Query the facts from Kafka. Raises `BrokerError`."""
     admin = Admin(settings)
-    kept = admin.topic_settings([topic])[topic]["delete.retention.ms"]
-    return ChangelogFacts(_topic_id(topic, admin), int(kept) / 1000)
+    try:
+        kept = admin.topic_settings([topic])[topic]["delete.retention.ms"]
+        return ChangelogFacts(_topic_id(topic, admin), int(kept) / 1000)
+    finally:
+        admin.close()
 
 
 def topic_id(topic: str, settings: Settings) -> bytes:

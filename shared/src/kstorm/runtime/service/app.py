@@ -13,11 +13,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-import faust
-import mode
-from faust.app.base import BootStrategy
-
 from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.base.skipped_imports import skipped_imports
+
+with skipped_imports("yaml"):  # for a codec that kstorm does not use
+    import faust
+    import mode
+    from faust.app.base import BootStrategy
+
 from kstorm.runtime.faust_private import AppWithOwnWeb, OrderlyWorker
 from kstorm.runtime.service.web_server import PageServer, WebLimits
 

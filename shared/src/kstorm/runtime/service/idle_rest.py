@@ -5,7 +5,6 @@ An idle process would wake up about a hundred times per second otherwise.
 
 import asyncio
 import time
-from contextlib import suppress
 from typing import Final
 
 _AWAKE_SECS: Final = 1.0
@@ -19,18 +18,33 @@ class IdleRest:
 
     def __init__(self) -> None:
         self._last = time.monotonic()
-        self._woken = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._resting: list[asyncio.Future[None]] = []
 
     def wake(self) -> None:
         """There is input or output: end the long rests, and begin none for a while."""
         self._last = time.monotonic()
-        self._woken.set()
+        for rest in self._resting:
+            _end(rest)
+        self._resting.clear()
 
     async def rest(self, seconds: float) -> None:
         """Rest for `seconds`, or longer while the process is idle."""
         if time.monotonic() - self._last < _AWAKE_SECS:
             await asyncio.sleep(seconds)
             return
-        self._woken.clear()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), _LONG_SECS)
+        # `asyncio.wait_for` would cost twice as much CPU.
+        rest: asyncio.Future[None] = self._loop.create_future()
+        timer = self._loop.call_later(_LONG_SECS, _end, rest)
+        self._resting.append(rest)
+        try:
+            await rest
+        finally:
+            timer.cancel()
+            if rest in self._resting:
+                self._resting.remove(rest)
+
+
+def _end(rest: "asyncio.Future[None]") -> None:
+    if not rest.done():
+        rest.set_result(None)

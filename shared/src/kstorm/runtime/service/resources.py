@@ -12,12 +12,16 @@ from kstorm.kafka.ports import (
     OffsetStore,
     PositionReader,
     RecordWriter,
+    ReplayRequestReader,
     SourceReader,
 )
 from kstorm.queues import QUEUES, HostInfo, KestrelConfig, QueuePorts, QueueReader, RabbitMQConfig
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.group_positions import GroupPositions
 from kstorm.runtime.kafka.replay_request_reader import KafkaReplayRequests
+from kstorm.runtime.kafka.shared_positions import SharedPositions
+from kstorm.runtime.kafka.shared_replay_requests import SharedReplayRequests
+from kstorm.runtime.kafka.shared_source import SharedSources
 from kstorm.runtime.kafka.shared_writer import SharedWriters
 from kstorm.runtime.kafka.sink import KafkaWriter, end_process
 from kstorm.runtime.kafka.source import KafkaSource
@@ -43,22 +47,28 @@ class Resources:
         self._settings, self._fatal, self._session = settings, fatal, session
         self._writer: KafkaWriter | None = None
         self._writers = SharedWriters(self._open_own_writer)
+        self._sources = SharedSources(self._open_source)
+        # A process runs the tasks of one topology and component.
+        self._positions: SharedPositions | None = None
+        self._replay_requests: SharedReplayRequests | None = None
         self._offset_stores: Any = None
         self.lent: dict[str, Any] = {
             KAFKA: KafkaPorts(
-                open_source=self._open_source,
+                open_source=self._sources.lend,
                 open_offsets=self._open_offsets,
                 open_shared_writer=self._open_shared_writer,
                 open_writer=self._open_writer,
                 open_positions=self._open_positions,
-                open_orders=lambda context: KafkaReplayRequests(
-                    settings, context.topology.orders_topic
-                ),
+                open_orders=self._open_replay_requests,
                 topology_id=settings.topology_id or None,
             ),
             QUEUES: QueuePorts(open_rabbitmq=_open_rabbitmq, open_kestrel=_open_kestrel),
         }
         """The value of `TopologyContext.resources`."""
+
+    def fetch(self) -> bool:
+        """Fetch messages for the process's spouts. Return True if there were any."""
+        return self._sources.fetch()
 
     def close(self) -> None:
         """Close the ZooKeeper sessions opened here. Waits a few seconds at most."""
@@ -88,7 +98,18 @@ class Resources:
         return self._writer
 
     def _open_positions(self, context: TopologyContext) -> PositionReader:
-        return GroupPositions(self._settings, context.topology.group(context.component))
+        if self._positions is None:
+            group = context.topology.group(context.component)
+            self._positions = SharedPositions(lambda: GroupPositions(self._settings, group))
+        return self._positions.lend()
+
+    def _open_replay_requests(self, context: TopologyContext) -> ReplayRequestReader:
+        if self._replay_requests is None:
+            topic = context.topology.orders_topic
+            self._replay_requests = SharedReplayRequests(
+                lambda: KafkaReplayRequests(self._settings, topic)
+            )
+        return self._replay_requests.lend()
 
     def _open_writer(self, properties: Mapping[str, Any]) -> RecordWriter:
         return self._open_own_writer(properties) if properties else self._writers.lend()

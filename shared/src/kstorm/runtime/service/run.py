@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
@@ -47,6 +48,8 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
     except KstormError as error:
         print(f"kstorm-{kind}: {printable(str(error))}", file=sys.stderr)
         raise SystemExit(2) from None
+    # libuv only resolves host names there, and would start four threads.
+    os.environ.setdefault("UV_THREADPOOL_SIZE", "1")
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)

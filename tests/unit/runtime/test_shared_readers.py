@@ -1,0 +1,105 @@
+"""The spout tasks of a process share what reads replay requests and committed positions."""
+
+from kstorm.kafka.ports import Partition
+from kstorm.runtime.kafka.shared_positions import SharedPositions
+from kstorm.runtime.kafka.shared_replay_requests import SharedReplayRequests
+from kstorm.testing.kafka.broker import PendingRequests, Topics
+from kstorm.testing.kafka.replay_requests import FakeReplayRequests
+
+
+class Requests:
+    """A topic of requests, and its readers."""
+
+    def __init__(self) -> None:
+        self.opened: list[FakeReplayRequests] = []
+        self._topics = Topics()
+        self._topics.create("orders", 1)
+        self.shared = SharedReplayRequests(self._open)
+
+    def _open(self) -> FakeReplayRequests:
+        self.opened.append(FakeReplayRequests(self._topics, PendingRequests(), "orders"))
+        return self.opened[-1]
+
+    def write(self, key: bytes) -> None:
+        self._topics.append("orders", key, b"x")
+
+
+def test_each_task_reads_all_requests() -> None:
+    """Also those that another task has read before the task was opened."""
+    requests = Requests()
+    requests.write(b"a")
+    one = requests.shared.lend()
+    assert one.read() == []
+    assert one.read() == [(b"a", b"x")]
+    two = requests.shared.lend()
+    assert not one.at_end
+    assert one.read() == []
+    assert one.at_end
+    assert not two.at_end
+    requests.write(b"b")
+    assert two.read() == [(b"a", b"x"), (b"b", b"x")]
+    assert two.at_end
+    assert one.read() == [(b"b", b"x")]
+    assert len(requests.opened) == 1
+
+
+def test_task_opened_after_the_end_has_another_reader() -> None:
+    """A request that seems to be open may have ended just before."""
+    requests = Requests()
+    one = requests.shared.lend()
+    while not one.at_end:
+        one.read()
+    requests.write(b"a")
+    two = requests.shared.lend()
+    assert len(requests.opened) == 2
+    assert not two.at_end
+    found: list[tuple[bytes | None, bytes | None]] = []
+    while not two.at_end:
+        found += two.read()
+    assert found == one.read() == [(b"a", b"x")]
+
+
+def test_requests_are_read_until_the_last_task_closes() -> None:
+    requests = Requests()
+    one, two = requests.shared.lend(), requests.shared.lend()
+    one.close()
+    one.close()
+    assert two.read() == []
+    two.close()
+    three = requests.shared.lend()
+    assert len(requests.opened) == 2
+    three.close()
+
+
+class Positions:
+    def __init__(self) -> None:
+        self.closed = False
+
+    def position(self, partition: Partition) -> int | None:
+        return partition.partition
+
+    def problem(self) -> None: ...
+
+    def close(self) -> None:
+        assert not self.closed
+        self.closed = True
+
+
+def test_positions_are_read_until_the_last_task_closes() -> None:
+    opened: list[Positions] = []
+
+    def open_reader() -> Positions:
+        opened.append(Positions())
+        return opened[-1]
+
+    shared = SharedPositions(open_reader)
+    one, two = shared.lend(), shared.lend()
+    assert one.position(Partition("t", 3)) == 3
+    one.close()
+    one.close()
+    assert two.problem() is None
+    assert not opened[0].closed
+    two.close()
+    assert opened[0].closed
+    shared.lend()
+    assert len(opened) == 2
