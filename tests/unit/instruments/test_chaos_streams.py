@@ -85,7 +85,7 @@ def test_audit_of_a_correct_run_finds_nothing(kills: int) -> None:
 
 def test_word_counted_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The defect resembles a batch that was added twice."""
-    monkeypatch.setattr(Count, "combine", lambda self, one, other: one + other + (one == 3))
+    monkeypatch.setattr(Count, "combine", lambda self, one, other: one + other + (one > 0))
     found = run()
     assert found.over > 0
     assert found.duplicates == []
@@ -93,7 +93,7 @@ def test_word_counted_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_forgotten_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The defect resembles a state that was rolled back."""
-    monkeypatch.setattr(Count, "combine", lambda self, one, other: one + other - (one == 3))
+    monkeypatch.setattr(Count, "combine", lambda self, one, other: one + other - (one > 0))
     found = run()
     assert found.short
     assert "counted short" in found.faults()[0]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kstorm.errors import ConfigError
-from kstorm.kafka import KafkaBolt
+from kstorm.kafka import FieldNameBasedTupleToKafkaMapper, KafkaBolt
 from kstorm.runtime.kafka.topic_settings import TopicPlan, topic_plans
 from kstorm.testing import FeederSpout
 from kstorm.topology import BasicBolt, Config, StatefulBasicBolt, Topology, TopologyBuilder
@@ -32,7 +32,12 @@ def make(config: Config | None = None, **split: Any) -> Topology:
     builder.set_spout("lines", FeederSpout("line"), 3)
     builder.set_bolt("split", Split(), 2).shuffle_grouping("lines").add_configurations(**split)
     builder.set_bolt("count", Count(), 5).shuffle_grouping("lines")
-    builder.set_bolt("sink", KafkaBolt().with_topic_selector("words")).shuffle_grouping("lines")
+    builder.set_bolt(
+        "sink",
+        KafkaBolt()
+        .with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("key", "line"))
+        .with_topic_selector("words"),
+    ).shuffle_grouping("lines")
     return builder.build()
 
 

@@ -1,7 +1,7 @@
 """Entry point of `kstorm`.
 
 A command's modules are imported when the command is started, because loading all of them takes
-longer than most commands. docs/control.md lists the exit codes.
+longer than most commands. docs/guides/control.md lists the exit codes.
 """
 
 import importlib

@@ -24,8 +24,10 @@ _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def run_command(name: str, command: Callable[[], int]) -> int:
-    """Run `command`; return its exit code, that of a `KstormError`, 2 after a full or read-only
-    disk (both printed as one line), and 130 after an interruption.
+    """Run `command` and return its exit code.
+
+    Errors are printed as one line. The code is that of a `KstormError`, 2 after a full or read-only
+    disk, and 130 after an interruption.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)

@@ -276,7 +276,7 @@ def _fetch(parts: Sequence[_Part]) -> None:
 
 
 def _fetch_by_ivy(parts: Sequence[_Part]) -> Iterator[int]:
-    """Fetch the jars. Yield the number of those that have arrived, again and again."""
+    """Fetch the jars. Yield the number of fetched jars, again and again."""
     with ExitStack() as stack:
         commands = [(part, part.command()) for part in parts]
         running = [

@@ -2,7 +2,7 @@
 per run.
 
 Two runs never share a directory at the same time. The disk space for logs and data of ended runs is
-limited, because each new run removes the oldest of them, and says so.
+limited, because each new run removes the oldest of them and reports it.
 """
 
 import fcntl
@@ -35,7 +35,7 @@ def cache_directory() -> Path:
 
 def run_directory(base: Path | None = None, say: Callable[[str], None] = lambda text: None) -> Path:
     """Make a new directory for one run's logs and data. Keep at most five runs with tables and five
-    others, such as failed starts. Remove the oldest ended ones, and tell `say`.
+    others, such as failed starts. Remove the oldest ended ones, and report each to `say`.
 
     The directory is `<base>/<time>-<pid>`. `base` defaults to `runs` in `KSTORM_HOME`, which
     `./run` sets to the checkout's `.kstorm`. Without `KSTORM_HOME` it is in `.kstorm` of the

@@ -182,8 +182,8 @@ class EmbeddedKafka(EmbeddedServer):
     `workdir` is the folder for the broker's data and log. `heap` is the heap size of the JVM
     (`-Xmx`). `settings` are broker settings that replace or extend the settings below. With
     `quick_start` Java compiles less: the start takes two thirds of the CPU time, but the broker is
-    slower in a long run. Each name in `detours` (capital letters) adds a listener whose clients
-    connect to that `host:port`; `listener_port` is the port that the detour has to lead to.
+    slower in a long run. Each name in `detours` (capital letters) adds a listener. Its clients
+    connect to that `host:port`, and the detour has to lead to `listener_port`.
     `start_timeout` is in seconds. `logins` are the passwords of users, who may log in by
     SCRAM-SHA-512 at listeners with TLS. There is one such listener for each of `certificates`,
     which are PEM files with a key and its certificate.

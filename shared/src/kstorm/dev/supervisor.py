@@ -21,7 +21,7 @@ _LOOK_SECS: Final = 0.05
 
 
 class Supervisor:
-    """Restarts its processes. As a context manager it stops them all at its end.
+    """Restarts its processes. At the end of a `with` block it stops them all.
 
     `restart_delay` is the time in seconds from the detection of a death to the restart. It is the
     same for every death.

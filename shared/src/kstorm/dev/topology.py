@@ -341,7 +341,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME[:PARTITIONS]",
-        help=f"create this topic too, unless it exists ({_PARTITIONS} partitions unless said); may be given again",
+        help=f"create this topic too, unless it exists ({_PARTITIONS} partitions by default); may be given again",
     )
     parser.add_argument(
         "--bootstrap", metavar="HOST:PORT", help="your own Kafka instead of an embedded one"
