@@ -35,7 +35,9 @@ def make(config: Config | None = None, **split: Any) -> Topology:
     builder.set_bolt(
         "sink",
         KafkaBolt()
-        .with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("key", "line"))
+    mapper = FieldNameBasedTupleToKafkaMapper("key", "line")
+    sink = KafkaBolt().with_tuple_to_kafka_mapper(mapper).with_topic_selector("words")
+    builder.set_bolt("sink", sink).shuffle_grouping("lines")
         .with_topic_selector("words"),
     ).shuffle_grouping("lines")
     return builder.build()

@@ -50,7 +50,7 @@ def test_the_first_n_tasks(n: int) -> None:
     """Each of them gets every tuple, the others none."""
     builder = TopologyBuilder("t")
     builder.set_spout("words", TestWordSpout(limit=10))
-    builder.set_bolt("count", TestWordCounter(), 3).custom_grouping("words", NGrouping(3))
+    builder.set_bolt("count", TestWordCounter(), 3).custom_grouping("words", NGrouping(n))
     with LocalCluster(builder.build()) as cluster:
         cluster.run_until_idle()
         bolts = [cluster.instance("count", task) for task in range(3)]
@@ -63,6 +63,6 @@ def test_a_grouping_of_more_tasks_than_there_are() -> None:
     """It is refused when the emitting task starts, with both numbers."""
     builder = TopologyBuilder("t")
     builder.set_spout("words", TestWordSpout())
-    builder.set_bolt("bolt", Bolt(), 2).custom_grouping("words", NGrouping(n))
+    builder.set_bolt("bolt", Bolt(), 2).custom_grouping("words", NGrouping(3))
     with pytest.raises(TopologyError, match=r"NGrouping\(3\) on a bolt of 2 tasks: give it 1 to 2"):
         LocalCluster(builder.build())
