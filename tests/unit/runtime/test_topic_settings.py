@@ -32,14 +32,9 @@ def make(config: Config | None = None, **split: Any) -> Topology:
     builder.set_spout("lines", FeederSpout("line"), 3)
     builder.set_bolt("split", Split(), 2).shuffle_grouping("lines").add_configurations(**split)
     builder.set_bolt("count", Count(), 5).shuffle_grouping("lines")
-    builder.set_bolt(
-        "sink",
-        KafkaBolt()
     mapper = FieldNameBasedTupleToKafkaMapper("key", "line")
     sink = KafkaBolt().with_tuple_to_kafka_mapper(mapper).with_topic_selector("words")
     builder.set_bolt("sink", sink).shuffle_grouping("lines")
-        .with_topic_selector("words"),
-    ).shuffle_grouping("lines")
     return builder.build()
 
 
