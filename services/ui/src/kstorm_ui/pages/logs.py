@@ -11,15 +11,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kstorm.errors import KstormError
-from kstorm_ui.query_cache import QueryProblem
+from kstorm_ui.query_cache import KEPT_SECS, QueryProblem
 from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site
 from kstorm_ui.sources.log_lines import LEVELS, LogFilter, LogLine, parsed
 from kstorm_ui.sources.logs import LogLife
 from kstorm_ui.sources.report import Source
-from kstorm_ui.stream import stream
+from kstorm_ui.stream import growing
 from kstorm_ui.topology_state import TopologyState
 
+FOLLOWED_SECS: Final = 3600.0
+"""Longest time for which a page follows a log."""
+_FRESH_SECS: Final = 1.0
 _FORBIDDEN: Final = 403
 _MOST_LINES: Final = 1_000
 """Newest lines of all processes that a page shows."""
@@ -78,28 +81,14 @@ class _Pages:
 
     async def log_stream(self, request: Request) -> Response:
         """Send the lines after each poll while a viewer follows the log."""
-        shown = await _log(self._site, request)
-        source, show = self._site.collector.source, self._site.show_logs
 
-        def piece() -> tuple[str, Any] | None:
-            if not show:
-                return None
-            read = _read_again(source, shown)
-            values = {**read.values, **_lines_of(read, request), "follow": True}
-            return self._site.render("_log_lines.html", **values), {}
+        async def look(is_last: bool) -> tuple[str, bool]:
+            shown = await _log(self._site, request, _FRESH_SECS)
+            values = {**shown.values, **_lines_of(shown, request)}
+            over = is_last or shown.problem.status == _FORBIDDEN
+            return self._site.render("_log_lines.html", **values), over
 
-        return stream(self._site.collector, piece)
-
-
-def _read_again(source: Source, shown: PageResult) -> PageResult:
-    data, state = shown.data, shown.state
-    assert isinstance(data, LogShown)
-    assert state is not None
-    try:
-        lives = source.log(state.name, data.process)
-    except KstormError as error:
-        return PageResult(data, QueryProblem(str(error)), state)
-    return PageResult(msgspec.structs.replace(data, lives=lives), QueryProblem(), state)
+        return growing(self._site.collector, look, FOLLOWED_SECS)
 
 
 def _lines_of(shown: PageResult, request: Request) -> Mapping[str, Any]:
@@ -111,7 +100,7 @@ def _lines_of(shown: PageResult, request: Request) -> Mapping[str, Any]:
     return {"wanted": wanted, "runs": runs, "levels": LEVELS}
 
 
-async def _log(site: Site, request: Request) -> PageResult:
+async def _log(site: Site, request: Request, kept: float = KEPT_SECS) -> PageResult:
     memory, component = site.component(request)
     state, process = memory.state, request.path_params["process"]
     names = [each.name for each in state.processes.get(component, ())]
@@ -121,7 +110,7 @@ async def _log(site: Site, request: Request) -> PageResult:
     lives: Sequence[LogLife] | None = None
     if site.show_logs:
         ask = partial(site.collector.source.log, state.name, process)
-        lives, problem = await site.asked.answer(("log", state.name, process), ask)
+        lives, problem = await site.asked.answer(("log", state.name, process), ask, kept)
     return PageResult(LogShown(component, process, names, lives or ()), problem, state)
 
 

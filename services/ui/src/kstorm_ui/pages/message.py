@@ -166,6 +166,7 @@ def _values(site: Site, outline: Outline, found: MessageAnswer, root: str) -> di
             if each is not tree
         ],
         "bar": BAR,
+        "letter": _letter_of(found),
         "follows": follows,
         "says": "This page follows the message until it is done."
         if follows
@@ -188,6 +189,13 @@ async def _record(site: Site, state: TopologyState, asked: str) -> TopicRecord |
     )
     found, _ = await site.asked.answer(("record", state.name, asked), ask)
     return next((each for each in found.records if each.offset == offset), None) if found else None
+
+
+def _letter_of(found: MessageAnswer) -> int | None:
+    """Return the number of the message's own dead letter, or None."""
+    said = "" if found.verdict is None else found.verdict.said
+    number = re.match("dead letter #([0-9]+)", said)
+    return int(number[1]) if number else None
 
 
 def _chosen(trees: Sequence[Tree], root: str) -> Tree | None:

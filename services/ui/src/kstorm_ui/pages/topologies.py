@@ -17,6 +17,10 @@ from kstorm_ui.topology_state import TopologyState
 class TopologyRow(msgspec.Struct, frozen=True):
     name: str
     place: str
+    word: str
+    """Health, as in the status line."""
+    level: str
+    """`good`, `warn` or `bad`."""
     state: str
     """`active`, `deactivated`, or `not found any more`."""
     processes: int
@@ -26,6 +30,12 @@ class TopologyRow(msgspec.Struct, frozen=True):
     """True if a process is not ready."""
     completed: float
     """Trees per second."""
+    p99: float | None
+    """Seconds, over the last seconds."""
+    lag: int | None
+    """Messages of the sources that are not done."""
+    letters: int | None
+    """Dead letters. None if not known."""
     failed: float
     pending: int
 
@@ -63,15 +73,21 @@ async def _topologies(site: Site, request: Request) -> PageResult:
 
 
 def _shown(site: Site) -> PageResult:
-    rows = [_row(memory.state) for _, memory in sorted(site.collector.memories.items())]
+    rows = [_row(site, memory.state) for _, memory in sorted(site.collector.memories.items())]
     return PageResult(TopologiesShown(str(site.collector.source), site.collector.problem, rows))
 
 
-def _row(state: TopologyState) -> TopologyRow:
+def _row(site: Site, state: TopologyState) -> TopologyRow:
+    line = site.status_of(state)
     spouts = [each for each in state.components if each.kind == "spout"]
     return TopologyRow(
         name=state.name,
         place=state.place,
+        word=line.word,
+        level=line.level,
+        p99=line.p99,
+        lag=line.lag,
+        letters=line.counts.letters,
         state="not found any more"
         if not state.answered
         else "active"

@@ -18,7 +18,7 @@ let heard = Date.now();
 const live = () => { heard = Date.now(); link.hidden = true; };
 document.addEventListener("htmx:sse:after:message", live);
 let over = false; // no further events will arrive
-document.addEventListener("htmx:sse:close", (event) => { over = event.detail.reason === "message"; });
+document.addEventListener("htmx:sse:close", (event) => { over = event.detail.reason === "message" && document.querySelectorAll("[hx-sse\\:connect]").length < 2; });
 document.addEventListener("htmx:sse:error", () => { link.hidden = false; });
 document.addEventListener("visibilitychange", () => { heard = Date.now(); });
 // A page without a live connection receives no events, which does not mean that its data is old.
