@@ -24,8 +24,10 @@ _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def run_command(name: str, command: Callable[[], int]) -> int:
-    """Run `command`; return its exit code, that of a `KstormError`, 2 after a full or read-only
-    disk (both printed as one line), and 130 after an interruption.
+    """Run `command` and return its exit code.
+
+    A `KstormError` has its own exit code. A full or read-only disk gives 2. Both are printed as one
+    line. An interruption gives 130.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
