@@ -97,6 +97,25 @@ def run_here(home: Path, folder: str, servers: str = "127.0.0.1:1", name: str = 
     return home / "runs" / folder
 
 
+@pytest.mark.parametrize("verb", sorted(set(commands()) - {"ui", "note", "forget", "lag"}))
+def test_every_command_prints_json(verb: str) -> None:
+    """Except the web UI, and commands that only others start."""
+    assert any("--json" in each.opts for each in commands()[verb].params)
+
+
+@pytest.mark.parametrize("option", ["-t", "--runs", "--bootstrap", "--zookeeper", "-n"])
+def test_an_option_has_one_spelling(option: str) -> None:
+    """Long and short, wherever it occurs, and each option with a short form has a long one."""
+    found = {
+        (tuple(each.opts), each.metavar)
+        for command in commands().values()
+        for each in command.params
+        if option in each.opts
+    }
+    assert len(found) == 1
+    assert any(name.startswith("--") for name in next(iter(found))[0])
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_command_looks_for_the_topology(verb: str, kstorm: Command, no_runs: Path) -> None:
     """With nothing running, each says so. A new command that looks elsewhere fails here."""

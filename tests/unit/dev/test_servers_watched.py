@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kstorm.dev.command_exit import run_command
-from kstorm.dev.servers import EmbeddedServer, ServerEndedError
+from kstorm.dev.embedded_server import EmbeddedServer, ServerEndedError
 from tests.unit.dev.conftest import Eventually
 
 LIVES = "sleep 600"

@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from kstorm.cli.json_output import Json, flags, print_outcome
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import PlaceOptions, ZooKeeper, find_or_hint, name_of
 from kstorm.cli.target_options import Name
@@ -30,27 +31,27 @@ from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 
 
 @with_options(PlaceOptions)
-def activate(options: PlaceOptions, name: Name) -> None:
+def activate(options: PlaceOptions, name: Name, json: Json = False) -> None:
     """Make the spouts of a deactivated topology emit again."""
     name = name_of(name)
     with (
-        _known(options, name, ["activate"]) as (topologies, kafka),
+        _known(options, name, ["activate", *flags(json)]) as (topologies, kafka),
         recorded(name, "activate", settings=kafka),
     ):
-        said = activation.activate(topologies, name, on_screen())
-    print(said)
+        said = activation.activate(topologies, name, on_screen(json=json))
+    print_outcome(name, said, json=json, active=True)
 
 
 @with_options(PlaceOptions)
-def deactivate(options: PlaceOptions, name: Name) -> None:
+def deactivate(options: PlaceOptions, name: Name, json: Json = False) -> None:
     """Stop a topology's spouts until `kstorm activate`. Tuples in flight finish."""
     name = name_of(name)
     with (
-        _known(options, name, ["deactivate"]) as (topologies, kafka),
+        _known(options, name, ["deactivate", *flags(json)]) as (topologies, kafka),
         recorded(name, "deactivate", settings=kafka),
     ):
-        said = activation.deactivate(topologies, name, operator(), on_screen())
-    print(said)
+        said = activation.deactivate(topologies, name, operator(), on_screen(json=json))
+    print_outcome(name, said, json=json, active=False)
 
 
 @with_options(PlaceOptions)
@@ -63,18 +64,23 @@ def drain(
             metavar="SECS", min=0, help="Longest wait. Default: as long as a tree can be in flight."
         ),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Deactivate a topology and wait until nothing is in flight. It stays deactivated until
     `kstorm activate`.
     """
     name = name_of(name)
     with (
-        _known(options, name, ["drain", *timeout_option(timeout)]) as (topologies, kafka),
+        _known(options, name, ["drain", *timeout_option(timeout), *flags(json)]) as (
+            topologies,
+            kafka,
+        ),
         recorded(name, "drain", settings=kafka),
     ):
-        said = activation.drain(topologies, name, timeout, operator(), on_screen())
-    print(said)
-    print(f"it stays deactivated until `kstorm activate {name}`")
+        said = activation.drain(topologies, name, timeout, operator(), on_screen(json=json))
+    print_outcome(name, said, json=json, active=False)
+    if not json:
+        print(f"it stays deactivated until `kstorm activate {name}`")
 
 
 def forget(name: Name, zookeeper: ZooKeeper = None) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from kstorm.cli.json_output import Json, print_json
 from kstorm.cli.kafka_options import Topic, num_partitions
 from kstorm.cli.place_options import Bootstrap, settings_for
 from kstorm.errors import BrokerError
@@ -32,6 +33,7 @@ def consume(
             min=0, metavar="RECORDS", help="Print only the last RECORDS of each partition."
         ),
     ] = None,
+    json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Print the current records of a topic, without joining a consumer group."""
@@ -48,7 +50,10 @@ def consume(
             [_begin(consumer, TopicPartition(topic, number), tail) for number in range(partitions)]
         )
         for record in _records(consumer, settings, partitions, follow):
-            sys.stdout.write(f"{_text(record.key())}\t{_text(record.value())}\n")
+            if json:
+                print_json(_object_of(record))
+            else:
+                sys.stdout.write(f"{_text(record.key())}\t{_text(record.value())}\n")
     except KeyboardInterrupt:
         return
     except KafkaException as error:
@@ -80,6 +85,16 @@ def _records(
                 raise BrokerError(f"Kafka at {settings.bootstrap_servers!r}: {error.str()}")
         # Print all received records before waiting for more.
         sys.stdout.flush()
+
+
+def _object_of(record: Message) -> dict[str, object]:
+    return {
+        "partition": record.partition(),
+        "offset": record.offset(),
+        "timestamp": record.timestamp()[1],
+        "key": None if record.key() is None else _text(record.key()),
+        "value": None if record.value() is None else _text(record.value()),
+    }
 
 
 def _text(part: str | bytes | None) -> str:

@@ -113,7 +113,10 @@ def show(
         typer.Argument(metavar="NUMBER", min=0, help="Number of the letter.", show_default=False),
     ],
     raw: Annotated[
-        bool, typer.Option("--raw", help="Print the record as JSON, with the message in base64.")
+        bool,
+        typer.Option(
+            "--raw", "--json", help="Print the record as JSON, with the message in base64."
+        ),
     ] = False,
     why: Annotated[
         bool,
@@ -147,9 +150,12 @@ def export(
     component: Component = None,
     since: Since = None,
     match: Match = None,
+    json: Json = False,
 ) -> None:
     """Print complete letters, one JSON object per line, with messages in base64."""
     given = {"kind": kind, "component": component, "since": since, "match": match}
+    # The letters are JSON in any case.
+    del json
     in_pod(options, "dlq export", {"group": group, **given})
     letters = select_valid(
         read_letters(options.settings, options.name), selection_of((), group, **given)

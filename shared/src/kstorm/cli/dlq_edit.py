@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from kstorm.cli.json_output import Json, print_outcome, prose_on_stderr
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import Option, TopologyOptions, code_of, run_remotely
 from kstorm.errors import ConfigError, ControlError
@@ -69,6 +70,7 @@ def edit(
             "--dry-run", help="Only print the tuples that the scheme makes from the new value."
         ),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Replay a letter's message through its spout with another value, at the message's own
     coordinates.
@@ -81,7 +83,12 @@ def edit(
     given = _given(value, file, stdin)
     if options.is_far:
         _run_remotely(
-            options, number, given, {"note": note or None, "force": force}, yes=yes, dry_run=dry_run
+            options,
+            number,
+            given,
+            {"note": note or None, "force": force, "json": json},
+            yes=yes,
+            dry_run=dry_run,
         )
     topology = code_of(options, "its scheme must check the new value")
     one = read_one(options.settings, options.name, number)
@@ -92,7 +99,8 @@ def edit(
     check_changed(one, new)
     tuples = tuples_of(spout, one, new)
     if dry_run or not yes:
-        _show(spout, tuples)
+        with prose_on_stderr(json):
+            _show(spout, tuples)
     if dry_run:
         return
     if not yes:
@@ -105,7 +113,9 @@ def edit(
                 options.settings, options.name, one, new, who=operator(), note=note
             )
         )
-    print(deed.outcome if exactly_once else f"{deed.outcome}: `kstorm events` shows the outcome")
+    plain = exactly_once or json
+    said = deed.outcome if plain else f"{deed.outcome}: `kstorm events` shows the outcome"
+    print_outcome(options.name, said, json=json)
 
 
 def confirm(verb: str, name: str, count: int | None = None) -> None:

@@ -3,11 +3,13 @@
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Final
 
 import typer
 
 from kstorm.cli.dlq_edit import confirm
+from kstorm.cli.json_output import Json, print_outcome, prose_on_stderr
 from kstorm.cli.letter_view import (
     table_of,
 )
@@ -74,6 +76,7 @@ def discard(
     ] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the letters.")] = False,
+    json: Json = False,
 ) -> None:
     """Discard letters. Commands stop listing them, and Kafka deletes their contents."""
     if bool(numbers) == bool(group):
@@ -83,7 +86,7 @@ def discard(
         _far(
             options,
             "discard",
-            {"group": group, "note": note or None},
+            {"group": group, "note": note or None, "json": json},
             wanted,
             yes=yes,
             dry_run=dry_run,
@@ -91,7 +94,8 @@ def discard(
     found = read_letters(options.settings, options.name)
     letters = select(found, selection_of(wanted, group))
     _check_discardable(options, found, letters, wanted, group)
-    _show_some(letters)
+    with prose_on_stderr(json):
+        _show_some(letters)
     if dry_run:
         return
     if not yes:
@@ -101,7 +105,7 @@ def discard(
     ) as action:
         afterwards = when_deleted(options.settings, options.name)
         action.outcome = discard_all(options.settings, options.name, letters)
-    print(f"{action.outcome}{afterwards}")
+    print_outcome(options.name, f"{action.outcome}{afterwards}", json=json)
 
 
 @with_options(TopologyOptions)
@@ -145,6 +149,7 @@ def replay(
     ] = None,
     canary: Annotated[bool, typer.Option("--canary/--no-canary", help=_CANARY)] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the letters.")] = False,
+    json: Json = False,
 ) -> None:
     """Replay the messages of dead letters through their spouts, at the messages' own coordinates.
 
@@ -157,7 +162,7 @@ def replay(
     wanted = numbers or []
     if options.is_far:
         given: dict[str, Option] = {"group": group, "all": every, "limit": limit, "rate": rate}
-        given |= {"note": note or None, "force": force, "no-canary": not canary}
+        given |= {"note": note or None, "force": force, "no-canary": not canary, "json": json}
         given |= {"mode": mode.value if mode is ReplayMode.PRODUCE else None, "to": to}
         _far(options, "replay", given, wanted, yes=yes, dry_run=dry_run)
     found = read_letters(options.settings, options.name)
@@ -196,7 +201,8 @@ def replay(
             f"no selected dead letter of {options.name!r} can be replayed; it has "
             f"{len(found.letters):,}"
         )
-    _show_some(letters)
+    with prose_on_stderr(json):
+        _show_some(letters)
     if dry_run:
         return
     if not yes:
@@ -211,7 +217,7 @@ def replay(
             to=to,
             rate=rate,
             note=note,
-            report=print,
+            report=partial(print_outcome, options.name, json=json),
         )
         return
     by_stages = canary and not wanted and len(letters) > 1
@@ -225,7 +231,10 @@ def replay(
             note=note,
             by_stages=by_stages,
         )
-    print(f"{action.outcome}: `kstorm events` shows the outcome of each")
+    said = (
+        action.outcome if json else f"{action.outcome}: `kstorm events` shows the outcome of each"
+    )
+    print_outcome(options.name, said, json=json)
 
 
 def _far(
@@ -239,7 +248,8 @@ def _far(
 ) -> None:
     """Run the command in a pod, but ask for confirmation here. Exits with the command's code."""
     if not yes or dry_run:
-        code = run_remotely(options, f"dlq {verb}", {**given, "dry-run": True}, numbers)
+        out = sys.stderr if given.get("json") else None
+        code = run_remotely(options, f"dlq {verb}", {**given, "dry-run": True}, numbers, out=out)
         if code or dry_run:
             raise typer.Exit(code or 0)
         confirm(verb, options.name)

@@ -7,6 +7,7 @@ kstorm export-traces --otlp http://collector.monitoring:4318 --topology hello   
 
 import re
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,7 @@ from typing import Annotated, Final
 
 import typer
 
+from kstorm.cli.json_output import Json, print_json, prose_on_stderr
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import TopologyOptions, in_pod
 from kstorm.cli.trace import parse_age
@@ -105,6 +107,7 @@ def export_traces(
             help="Headers for the collector, one NAME: VALUE per line.",
         ),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Send trees that failed, timed out or were slow to an OpenTelemetry collector, as spans."""
     slow = _slow(slower_than, slowest_share)
@@ -121,7 +124,7 @@ def export_traces(
         in_pod(
             options,
             "export-traces",
-            {"otlp": otlp_url, **given, "limit-mb": limit_mb},
+            {"otlp": otlp_url, **given, "limit-mb": limit_mb, "json": json},
             kinds=["spout"],
         )
     # Importing OpenTelemetry is slow.
@@ -154,12 +157,17 @@ def export_traces(
         )
         try:
             if follow:
-                _tell_begin(tracing, begin, now, url)
-                go_on(exporter, partial(print, flush=True))
+                with prose_on_stderr(json):
+                    _tell_begin(tracing, begin, now, url)
+                go_on(exporter, partial(print, flush=True, file=sys.stderr if json else sys.stdout))
             else:
                 export_until(exporter, now)
         finally:
-            print(exporter.report(), flush=True)
+            report = exporter.report()
+            if json:
+                print_json({"topology": tracing.topology.name, "outcome": report})
+            else:
+                print(report, flush=True)
 
 
 def _check_far(url: str, follow: bool, headers_file: Path | None) -> None:

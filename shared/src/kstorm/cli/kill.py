@@ -20,6 +20,7 @@ from typing import Annotated
 import typer
 
 from kstorm.cli.activation import open_zookeeper
+from kstorm.cli.json_output import Json, print_outcome
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import PlaceOptions, workload_name
 from kstorm.cli.target_options import Name
@@ -47,6 +48,7 @@ def kill(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    json: Json = False,
 ) -> None:
     """Deactivate a topology, wait for tuples in flight, and scale it to 0. The command deletes
     nothing.
@@ -56,12 +58,14 @@ def kill(
     workloads = find_topology(cluster, name)
     autoscaled = killing.autoscaled(cluster, workloads)
     with _open_access(options.zookeeper, cluster, workloads) as access:
-        print(killing.describe_target(access, cluster, workloads), flush=True)
+        report = partial(print, flush=True, file=sys.stderr if json else sys.stdout)
+        report(killing.describe_target(access, cluster, workloads))
         _ask(name, yes)
         if said := killing.drain(access, wait):
-            print(said)
-        killing.stop(access, cluster, workloads, on_screen(), partial(print, flush=True))
-    print(f"{name} is killed; {killing.describe_remains(workloads[0], autoscaled)}")
+            report(said)
+        killing.stop(access, cluster, workloads, on_screen(json=json), report)
+    remains = killing.describe_remains(workloads[0], autoscaled)
+    print_outcome(name, f"{name} is killed; {remains}", json=json)
 
 
 @contextmanager

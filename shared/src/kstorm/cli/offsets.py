@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from kstorm.cli.json_output import Json, flags, print_json
 from kstorm.cli.offset_options import OffsetOptions, find_spout_offsets, run_offsets_in_pod
 from kstorm.cli.options import with_options
 from kstorm.errors import ConfigError
@@ -41,9 +42,9 @@ _of_a_reading = with_options(OffsetOptions)
 
 @app.command()
 @_of_a_reading
-def show(options: OffsetOptions) -> None:
+def show(options: OffsetOptions, json: Json = False) -> None:
     """Show each partition's stored offset, its log in Kafka, the lag, and its reader."""
-    run_offsets_in_pod(options, "show")
+    run_offsets_in_pod(options, "show", *flags(json))
     reading = find_spout_offsets(options)
     with _nodes(reading) as nodes:
         with _log(reading) as log:
@@ -51,6 +52,9 @@ def show(options: OffsetOptions) -> None:
         found = {partition: nodes.read(partition) for partition in logs}
         group = _group(reading, found.values())
         positions = positions_of(reading.settings, group, list(logs)) if group else None
+        if json:
+            print_json(_rows(logs, found, positions))
+            return
         Screen(markup=False, emoji=False, highlight=False).print(
             _table(reading, logs, found, positions)
         )
@@ -65,10 +69,11 @@ def set_(
     pairs: Annotated[
         list[str], typer.Argument(metavar="PARTITION=OFFSET…", help="Offsets to store.")
     ],
+    json: Json = False,
 ) -> None:
     """Store offsets for the given partitions. The spout continues from there."""
     offsets = dict(map(parse_pair, pairs))
-    run_offsets_in_pod(options, "set", arguments=pairs)
+    run_offsets_in_pod(options, "set", *flags(json), arguments=pairs)
     reading = find_spout_offsets(options)
     command = f"kstorm offsets set {' '.join(pairs)}"
     _move(
@@ -77,6 +82,7 @@ def set_(
             _partition(logs, number): Target(offset) for number, offset in offsets.items()
         },
         command,
+        json,
     )
 
 
@@ -95,6 +101,7 @@ def reset(
     partition: Annotated[
         list[int] | None, typer.Option("--partition", help="Only this partition. May be repeated.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Store an offset for every partition.
 
@@ -103,7 +110,11 @@ def reset(
     """
     target = parse_target(to)
     run_offsets_in_pod(
-        options, "reset", f"--to={to}", *(f"--partition={number}" for number in partition or ())
+        options,
+        "reset",
+        f"--to={to}",
+        *(f"--partition={number}" for number in partition or ()),
+        *flags(json),
     )
     reading = find_spout_offsets(options)
 
@@ -112,13 +123,14 @@ def reset(
             logs if not partition else [_partition(logs, number) for number in partition], target
         )
 
-    _move(reading, choose, f"kstorm offsets reset --to {to}")
+    _move(reading, choose, f"kstorm offsets reset --to {to}", json)
 
 
 def _move(
     reading: SpoutOffsets,
     choose: Callable[[Mapping[Partition, PartitionLog]], Mapping[Partition, Target]],
     command: str,
+    json: bool,
 ) -> None:
     """Move offsets to the targets that `choose` returns by partition. `command` is recorded in the
     audit topic.
@@ -143,7 +155,15 @@ def _move(
     for partition, (node, stored) in changes.items():
         before = "none" if node.stored is None else node.stored.offset
         moves.append(f"{partition.topic}[{partition.partition}]: {before} → {stored.offset}")
-    print("\n".join(moves))
+    if json:
+        print_json(
+            [
+                {"topic": each.topic, "partition": each.partition, "offset": new.offset}
+                for each, (_, new) in changes.items()
+            ]
+        )
+    else:
+        print("\n".join(moves))
     what, topologies = (
         command.removeprefix("kstorm "),
         {stored.topology.name for _, stored in changes.values()},
@@ -155,7 +175,8 @@ def _move(
     if left_behind:
         print(
             f"the position of the group {group!r} in Kafka will move there when the spout starts; "
-            f"it could not be moved now: {left_behind}"
+            f"it could not be moved now: {left_behind}",
+            file=sys.stderr,
         )
 
 
@@ -301,6 +322,30 @@ def _table(
         )
     table.caption = f"total lag: {sum(lags)}"
     return table
+
+
+def _rows(
+    logs: Mapping[Partition, PartitionLog],
+    nodes: Mapping[Partition, OffsetNode],
+    positions: Mapping[Partition, int] | None,
+) -> Sequence[Mapping[str, Any]]:
+    rows = []
+    for partition, log in logs.items():
+        stored = nodes[partition].stored
+        offset = None if stored is None else stored.offset
+        rows.append(
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "stored": offset,
+                "position": (positions or {}).get(partition),
+                "start": log.start,
+                "end": log.end,
+                "lag": None if offset is None else max(0, log.end - max(offset, log.start)),
+                "holder": nodes[partition].holder,
+            }
+        )
+    return rows
 
 
 def _cells(*values: Any) -> Sequence[str]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, TextIO
 
 import typer
 
-from kstorm.cli.target_options import Context, Namespace
+from kstorm.cli.target_options import PLACE, Context, Namespace
 from kstorm.errors import ConfigError, ControlError
 from kstorm.introspection.outline import Outline
 from kstorm.operations.kubernetes.cluster import Cluster
@@ -47,6 +47,7 @@ Runs = Annotated[
         "--runs",
         metavar="DIR",
         help="Folder of a run on this machine, or of several. Default: .kstorm/runs.",
+        rich_help_panel=PLACE,
     ),
 ]
 Bootstrap = Annotated[
@@ -55,6 +56,7 @@ Bootstrap = Annotated[
         "--bootstrap",
         metavar="HOST:PORT",
         help="Kafka's address. Default: that of the run, or KSTORM_BOOTSTRAP_SERVERS.",
+        rich_help_panel=PLACE,
     ),
 ]
 ZooKeeper = Annotated[
@@ -63,6 +65,7 @@ ZooKeeper = Annotated[
         "--zookeeper",
         metavar="HOST:PORT",
         help="ZooKeeper's address. Default: that of the run, or KSTORM_ZOOKEEPER.",
+        rich_help_panel=PLACE,
     ),
 ]
 

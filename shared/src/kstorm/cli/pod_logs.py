@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
+from kstorm.cli.json_output import Json, print_json
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import RunOptions, workload_name
 from kstorm.cli.target_options import Name
@@ -39,12 +40,13 @@ def logs(
         int | None,
         typer.Option(min=0, metavar="LINES", help="Print only the last LINES of each process."),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Print the logs of the topology's current processes."""
     name = workload_name(name)
     place = options.find(name)
     if isinstance(place, LocalRun):
-        _print_local(place.running, names or [], follow, tail)
+        _print_local(place.running, names or [], follow, tail, json)
         return
     cluster = place.open()
     pods = [
@@ -54,10 +56,10 @@ def logs(
     ]
     if not follow:
         for pod in pods:
-            _print_log(cluster, pod, False, tail)
+            _print_log(cluster, pod, False, tail, json)
         return
     threads = [
-        threading.Thread(target=_print_log, args=(cluster, pod, True, tail), daemon=True)
+        threading.Thread(target=_print_log, args=(cluster, pod, True, tail, json), daemon=True)
         for pod in pods
     ]
     for thread in threads:
@@ -69,19 +71,26 @@ def logs(
         return
 
 
-def _print_log(cluster: Cluster, pod: Pod, follow: bool, tail: int | None) -> None:
+def _print_log(cluster: Cluster, pod: Pod, follow: bool, tail: int | None, json: bool) -> None:
     """Print a pod's log. An error does not stop the logs of other pods."""
     try:
         for line in cluster.logs(pod, follow, tail):
-            # A single call, so that lines of several pods do not mix.
-            sys.stdout.write(f"[{pod.name}] {line}\n")
+            _write(pod.name, line, json)
             sys.stdout.flush()
     except ControlError as error:
         print(f"kstorm: {pod.name}: {error}", file=sys.stderr)
 
 
+def _write(process: str, line: str, json: bool) -> None:
+    if json:
+        print_json({"process": process, "line": line})
+    else:
+        # A single call, so that lines of several pods do not mix.
+        sys.stdout.write(f"[{process}] {line}\n")
+
+
 def _print_local(
-    running: RunningTopology, names: list[str], follow: bool, tail: int | None
+    running: RunningTopology, names: list[str], follow: bool, tail: int | None, json: bool
 ) -> None:
     """Print the logs of processes on this machine."""
     known = {worker.component for worker in running.workers}
@@ -91,16 +100,18 @@ def _print_local(
             f"{', '.join(sorted(known))}"
         )
     workers = [each for each in running.workers if not names or each.component in names]
-    ends = {worker.name: _print_file(worker, 0, tail) for worker in workers}
+    ends = {worker.name: _print_file(worker, 0, tail, json=json) for worker in workers}
     try:
         while follow and is_alive(running.pid):
             time.sleep(_LOOK_SECS)
-            ends = {worker.name: _print_file(worker, ends[worker.name]) for worker in workers}
+            ends = {
+                worker.name: _print_file(worker, ends[worker.name], json=json) for worker in workers
+            }
     except KeyboardInterrupt:
         return
 
 
-def _print_file(worker: RunningWorker, begin: int, tail: int | None = None) -> int:
+def _print_file(worker: RunningWorker, begin: int, tail: int | None = None, *, json: bool) -> int:
     """Print the complete lines of a log from a position on, and return its new position."""
     try:
         with Path(worker.log).open("rb") as file:
@@ -113,6 +124,6 @@ def _print_file(worker: RunningWorker, begin: int, tail: int | None = None) -> i
     whole = content[: content.rfind(b"\n") + 1]
     lines = whole.decode(errors="replace").splitlines()
     for line in lines if tail is None else deque(lines, tail):
-        sys.stdout.write(f"[{worker.name}] {line}\n")
+        _write(worker.name, line, json)
     sys.stdout.flush()
     return begin + len(whole)

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from kstorm.cli.json_output import Json, print_json, prose_on_stderr
 from kstorm.errors import BrokerError, ConfigError, InUseError
 from kstorm.operations.control.deployment_shape import DeploymentShape, parse_shape, shape_of
 from kstorm.operations.status.endpoint_checks import check_endpoints, endpoint_faults
@@ -49,6 +50,7 @@ def prepare(
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", help="Longest wait for Kafka.")
     ] = 0.0,
+    json: Json = False,
 ) -> None:
     """Compare a chart's values with the code in KSTORM_TOPOLOGY, and create the topology's topics.
 
@@ -58,6 +60,21 @@ def prepare(
     """
     settings = from_environment()
     topology = settings.load_topology()
+    with prose_on_stderr(json):
+        _prepare(settings, topology, values, check_only, ends, allow_missing_ends, wait)
+    if json:
+        print_json({"topology": topology.name, "prepared": not check_only})
+
+
+def _prepare(
+    settings: Settings,
+    topology: Topology,
+    values: str,
+    check_only: bool,
+    ends: int,
+    allow_missing_ends: bool,
+    wait: float,
+) -> None:
     if values:
         compare(settings.topology, parse_shape(values), shape_of(topology))
     if check_only:

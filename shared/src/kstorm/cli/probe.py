@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from kstorm.cli.json_output import Json, print_json, prose_on_stderr
 from kstorm.cli.kafka_options import num_partitions
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import TopologyOptions, code_of, in_pod
@@ -68,6 +69,7 @@ def probe(
             "--trace", help="Show the message's tree as it grows. --sink is then optional."
         ),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Check that each task of the topology has a process and that its topics exist.
 
@@ -88,7 +90,23 @@ def probe(
         "expect": expect,
         "trace": trace,
     }
-    in_pod(options, "probe", {**(sent if source else {}), "timeout": timeout})
+    in_pod(options, "probe", {**(sent if source else {}), "timeout": timeout, "json": json})
+    started = time.monotonic()
+    with prose_on_stderr(json):
+        _probe(options, source, sink, message, expect, timeout, trace)
+    if json:
+        print_json({"topology": options.name, "seconds": time.monotonic() - started})
+
+
+def _probe(
+    options: TopologyOptions,
+    source: str,
+    sink: str,
+    message: str,
+    expect: str,
+    timeout: float,
+    trace: bool,
+) -> None:
     if not source:
         print(await_assignment(code_of(options, "it defines the tasks"), options.settings, timeout))
         return

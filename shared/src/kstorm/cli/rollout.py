@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from kstorm.cli.json_output import Json, print_outcome
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import ClusterOptions, workload_name
 from kstorm.cli.target_options import Name
@@ -35,6 +36,7 @@ def scale(
         list[str] | None,
         typer.Argument(metavar="COMPONENT=PODS…", help="New number of pods of each component."),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Change the number of pods of components. If one change is refused, none is made."""
     name, wanted = workload_name(name), dict(map(_pair, pairs or []))
@@ -50,8 +52,11 @@ def scale(
                 print(f"kstorm: {warning}", file=sys.stderr)
             cluster.scale(workload, pods)
             done.append(scaled(workload, pods))
-            print(done[-1])
+            if not json:
+                print(done[-1])
         told.outcome = ", ".join(done)
+    if json:
+        print_outcome(name, told.outcome, json=True, pods=wanted)
 
 
 @with_options(ClusterOptions)
@@ -61,6 +66,7 @@ def restart(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[COMPONENT…]", help="Components. Default: all.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Replace the pods of a topology or of some components one by one, without losing messages."""
     name = workload_name(name)
@@ -70,7 +76,11 @@ def restart(
     with recorded_by_pod(cluster, name, "restart", what):
         for workload in chosen:
             cluster.restart(workload)
-            print(f"{workload.component}: {workload} restarts")
+            if not json:
+                print(f"{workload.component}: {workload} restarts")
+    if json:
+        restarted = [workload.component for workload in chosen]
+        print_outcome(name, "restarts", json=True, components=restarted)
 
 
 def _pair(text: str) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from kstorm.cli.json_output import Json, print_json
 from kstorm.cli.topology_files import key_of, modules_of, python_files, wiring_files
 from kstorm.errors import ConfigError
 from kstorm.flux import build, read
@@ -45,6 +46,7 @@ def values(
             help="Properties for ${name} in the YAML file.",
         ),
     ] = "",
+    json: Json = False,
 ) -> None:
     """Print the Helm values of a topology as YAML.
 
@@ -55,6 +57,9 @@ def values(
         found = _values_of_file(Path(reference), properties, files=files)
     else:
         found = _values_of_code(reference, files=files)
+    if json:
+        print_json(found)
+        return
     print(
         (
             f"# Written by `kstorm values {reference}`. Run it again when the topology has "

@@ -29,9 +29,9 @@ def wait_until(look: Callable[[], str], timeout: float, console: Console) -> str
     return left
 
 
-def on_screen() -> Wait:
-    """Return `wait_until` for standard output."""
-    return partial(wait_until, console=Screen())
+def on_screen(*, json: bool = False) -> Wait:
+    """Return `wait_until` for standard output, or with `json` for stderr."""
+    return partial(wait_until, console=Screen(stderr=json))
 
 
 class _StatusLine:

@@ -26,8 +26,8 @@ _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 def run_command(name: str, command: Callable[[], int]) -> int:
     """Run `command` and return its exit code.
 
-    Errors are printed as one line. The code is that of a `KstormError`, 2 after a full or read-only
-    disk, and 130 after an interruption.
+    A `KstormError` has its own exit code. A full or read-only disk gives 2. Both are printed as one
+    line. An interruption gives 130.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)

@@ -11,8 +11,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
+from kstorm.dev.embedded_server import EmbeddedServer
 from kstorm.dev.processes import ManagedProcess
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedServer, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import BrokerError
 
 _CONNECT_SECS = 15.0

@@ -1,7 +1,7 @@
 """Keep processes running, as a kubelet does with the containers of a pod.
 
-If an added process dies for any reason, the supervisor restarts it after a short delay, until the
-process is removed or the supervisor is stopped. A process that `ManagedProcess.stop` has stopped is
+If an added process dies for any reason, the supervisor restarts it after a short delay. It stops
+doing so when the process is removed or the supervisor is stopped. A process that `ManagedProcess.stop` has stopped is
 not restarted.
 """
 
@@ -21,7 +21,7 @@ _LOOK_SECS: Final = 0.05
 
 
 class Supervisor:
-    """Restarts its processes. At the end of a `with` block it stops them all.
+    """Restarts its processes. It is a context manager, which stops them all at its end.
 
     `restart_delay` is the time in seconds from the detection of a death to the restart. It is the
     same for every death.

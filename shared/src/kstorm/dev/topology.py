@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kstorm.dev.command_exit import run_command
+from kstorm.dev.embedded_server import ServerEndedError
 from kstorm.dev.endpoints import Endpoints, open_endpoints
 from kstorm.dev.jars import prepare_servers
 from kstorm.dev.live_view import LiveView
@@ -26,7 +27,6 @@ from kstorm.dev.local_processes import LocalProcesses
 from kstorm.dev.logged_errors import LoggedErrors
 from kstorm.dev.paths import kept_directory
 from kstorm.dev.progress_watch import ProgressWatch
-from kstorm.dev.servers import ServerEndedError
 from kstorm.dev.topics import topic_names
 from kstorm.dev.user_code import UserCode
 from kstorm.dev.web_ui import check_settings, web_ui

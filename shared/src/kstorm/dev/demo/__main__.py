@@ -14,8 +14,10 @@ _SENTENCES: Final = 10_000
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the demo and return its exit code: 0 if all results are correct, 1 if something is lost
-    or wrong, 2 if it could not run, 130 if interrupted.
+    """Run the demo and return its exit code.
+
+    It is 0 if all results are correct, and 1 if something is lost or wrong. It is 2 if the demo
+    could not run, and 130 after an interruption.
     """
     options = _options(words)
     return run_command("kstorm demo", lambda: _run(options))
