@@ -1,7 +1,7 @@
 """Follows the pages of the tutorial as a reader does: writes their files, and runs their commands.
 
-A block `python title="hello.py"` is added to that file. In a block `console`, each line after `$` is a command. The lines
-below it are its output, and `…` stands for any text. A block `sh` has commands that need servers or a cluster.
+A block `python title="hello.py"` is added to that file. In a block `console`, a line after `$` is a command, and its output
+follows. There `…` stands for any text. A block `sh` has commands that need servers or a cluster.
 """
 
 import os

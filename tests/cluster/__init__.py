@@ -7,6 +7,6 @@ NetworkPolicies.
     ./run test cluster
 
 It needs root, ipset, and Go, which builds the programs once. The only node of the cluster must be
-this machine: the programs are processes of it, or run in pods that mount them. `docs/development/kubernetes-tests.md`
+this machine: the programs are processes of it, or run in pods that mount them. `docs/development/tried.md`
 describes the results.
 """

@@ -39,12 +39,22 @@ def main() -> int:
     check()
     match options.verb:
         case "serve":
-            return _run("mkdocs", "serve", "--config-file", CONFIG, "--dev-addr", options.address)
+            return _run(
+                "mkdocs.__main__",
+                "cli",
+                "serve",
+                "--config-file",
+                CONFIG,
+                "--dev-addr",
+                options.address,
+            )
         case "deploy":
             version = ("--update-aliases", options.version, "latest")
-            return _run("mike", "deploy", "--config-file", CONFIG, *version)
+            return _run("mike.driver", "main", "deploy", "--config-file", CONFIG, *version)
     folder = options.folder if options.verb else SITE
-    code = _run("mkdocs", "build", "--config-file", CONFIG, "--strict", "--site-dir", folder)
+    code = _run(
+        "mkdocs.__main__", "cli", "build", "--config-file", CONFIG, "--strict", "--site-dir", folder
+    )
     if not code:
         print(f"the site is {folder}/index.html")
     return code
@@ -58,8 +68,10 @@ def check() -> None:
         raise LocalError(f"{names} differ from the code: run `./run docs write`")
 
 
-def _run(module: str, *words: str | Path) -> int:
-    command = [sys.executable, "-m", "mike.driver" if module == "mike" else module, *words]
+def _run(module: str, function: str, *words: str | Path) -> int:
+    # `python -m` does not start mike.
+    start = f"import {module} as program; raise SystemExit(program.{function}())"
+    command = [sys.executable, "-c", start, *words]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run(command, cwd=ROOT, env=quiet, check=False).returncode
 
