@@ -263,7 +263,7 @@ def running(
         processes.wait_ready(120)
         yield Engine(processes, kafka.bootstrap, source, sink)
     finally:
-        # A clean stop takes seconds, and 20 while a tree is open.
+        # A clean stop takes seconds, or 20 s while a tree is open.
         processes.kill()
 
 
