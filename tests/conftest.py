@@ -1,7 +1,7 @@
 """Fixtures and hooks of all suites: the shared servers, the scheduling of tests, and profiles of
 Hypothesis.
 
-`./run test unit --hypothesis-profile=long` tries 200 times as many examples.
+`./run test unit --hypothesis-profile=long` tries a hundred times as many examples.
 """
 
 import signal
@@ -27,11 +27,7 @@ _SPARK_SUITES = ("tests/commands/", "tests/pipeline/")
 
 # The duration of an example depends on the load of the machine.
 settings.register_profile(
-    "calm",
-    settings.default,
-    max_examples=50,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
+    "calm", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("calm")
 settings.register_profile(

@@ -24,6 +24,9 @@ _SETTINGS: Mapping[str, str] = {
     "log.index.size.max.bytes": "65536",
 }
 
+_START_SECS = 280.0
+"""On a very busy machine, Kafka has taken over two minutes. A test's own timeout is 300 s."""
+
 
 class ServerPool:
     """The servers of a test run. All methods may be called from any thread."""
@@ -38,7 +41,9 @@ class ServerPool:
         """Return Kafka's bootstrap address. The first call starts the broker."""
         with self._lock:
             if "kafka" not in self._addresses:
-                server = EmbeddedKafka(self._directory, heap="768m", settings=_SETTINGS).start()
+                server = EmbeddedKafka(
+                    self._directory, heap="768m", settings=_SETTINGS, start_timeout=_START_SECS
+                ).start()
                 self._running.callback(server.kill)  # a clean stop takes up to 20 s
                 self._addresses["kafka"] = server.bootstrap
             return self._addresses["kafka"]
@@ -47,7 +52,7 @@ class ServerPool:
         """Return ZooKeeper's connect string. The first call starts the server."""
         with self._lock:
             if "zookeeper" not in self._addresses:
-                server = EmbeddedZooKeeper(self._directory).start()
+                server = EmbeddedZooKeeper(self._directory, start_timeout=_START_SECS).start()
                 self._running.callback(server.kill)
                 self._addresses["zookeeper"] = server.connect
             return self._addresses["zookeeper"]

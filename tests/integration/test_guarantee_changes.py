@@ -80,6 +80,7 @@ def command(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # three topologies, one after the other
 def test_return_to_exactly_once_counts_nothing_twice(
     run: Run, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:

@@ -108,7 +108,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.world.settle()
 
 
-LedgerMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+LedgerMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestLedgerMachine = LedgerMachine.TestCase
 TestLedgerMachine.__doc__ = (
     "Hypothesis finds no schedule that completes an open tree or leaves an undisturbed one stuck."
