@@ -220,7 +220,7 @@ def test_watermarks_go_to_windows_and_to_bolts_on_the_way_there() -> None:
 
 def test_a_spout_takes_its_time_from_the_windows_that_subscribe_to_it() -> None:
     """For these alone: what a bolt between does with the field is not known."""
-    builder = chain(FeederSpout("at"))
+    builder = chain(FeederSpout("at", "ts"))
     plan = TimePlan(builder.build())
     assert (plan.spouts, plan.targets("clicks"), plan.targets("pass")) == ({}, [], [])
     bolt = windows().with_idle_timeout(Duration(7000))

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kstorm.errors import BrokerError, NotYetError, TopicError
+from kstorm.errors import BrokerError, ConfigError, NotYetError, TopicError
 from kstorm.kafka import (
     EARLIEST_TIME,
     LATEST_TIME,
@@ -340,7 +340,7 @@ def test_mistakes_of_a_test() -> None:
         kafka.produce("lines", "x", partition=7)
     with pytest.raises(TopicError, match="topic 'lines' has 2 partitions and cannot have 1"):
         kafka.create_topic("lines", 1)
-    with pytest.raises(TopicError, match="topic 'none' has 0 partitions and cannot have 0"):
+    with pytest.raises(ConfigError, match="create_topic: partitions is 0: it must be a whole"):
         FakeKafka({"none": 0})
     kafka.produce("lines", "x", partition=0, offset=5)
     with pytest.raises(
