@@ -13,7 +13,7 @@ from kstorm.core.ids import NextId, NextIds
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import PlainRoute, StreamRoutes
-from kstorm.core.sendable import encode_into, scratch
+from kstorm.core.sendable import ROWS, check_values, encode_into, scratch
 from kstorm.core.threads import get_ident
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Tuple
@@ -60,12 +60,16 @@ class Emitter:
 
     def check(self, values: Sequence[Any], stream: str, task: int | None) -> None:
         """Raise `EmitError` if the emit is invalid, without calling the groupings."""
+        if type(values) not in ROWS:
+            check_values(repr(self._component), values)
         route = self._routes.get(stream)
         if route is None or len(values) != route.fields or route.is_direct or task is not None:
             direct_lanes(route, self._component, values, stream, task)
 
     def choose(self, values: Sequence[Any], stream: str, task: int | None) -> Sequence[Lane]:
         """Return the lanes of the tuple's receivers. Raises `EmitError` if the emit is invalid."""
+        if type(values) not in ROWS:
+            check_values(repr(self._component), values)
         route = self._routes.get(stream)
         if route is None or len(values) != route.fields or route.is_direct or task is not None:
             return direct_lanes(route, self._component, values, stream, task)
@@ -90,6 +94,8 @@ class Emitter:
             return self.from_elsewhere(values, anchors, stream, task)
         checked = lanes is not None
         if lanes is None:
+            if type(values) is not list and type(values) is not tuple:  # faster than with ROWS
+                check_values(repr(self._component), values)
             # The same as `choose`, without further calls, because most tuples are emitted here.
             plain, fits = self._plain, False
             fields, short, key, known, choose = plain[stream] if stream in plain else _NOT_PLAIN  # noqa: SIM401 - faster
@@ -153,6 +159,11 @@ class Emitter:
         that is never sent.
         """
         for anchor in (anchors,) if isinstance(anchors, Tuple) else anchors:
+            if not isinstance(anchor, Tuple):
+                raise EmitError(
+                    f"{self._component!r} anchors to {anchor!r:.100}, which is of type "
+                    f"{type(anchor).__name__}: pass the tuples that it received"
+                )
             if anchor.finished:
                 raise EmitError(
                     f"{self._component!r} anchors to a tuple of {anchor.source_component!r} that "
@@ -240,6 +251,9 @@ def check_columns(
     if route is None or route.is_direct or len(columns) != route.fields:
         direct_lanes(route, component, columns, stream, None)
         raise AssertionError("unreachable: a direct emit without a task is refused")
+    for column in columns:
+        if type(column) is not list:
+            check_values(f"{component!r}, as a column of the stream {stream!r},", column)
     sizes = {len(column) for column in columns}
     if len(sizes) != 1:
         raise EmitError(

@@ -4,14 +4,14 @@ The whole tuple is encoded once into a scratch buffer, which costs about 0.1 µs
 the exception names the field, and its trace ends in the line of user code that emits the tuple.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from reprlib import Repr
 from typing import Any, Final
 
 import msgspec
 
 from kstorm.core.frame_limits import MOST_VALUES, within
-from kstorm.errors import TupleTooLargeError, UnsendableError
+from kstorm.errors import EmitError, TupleTooLargeError, UnsendableError
 from kstorm.texts import encodable
 from kstorm.topology import Fields
 
@@ -19,6 +19,24 @@ _encoder = msgspec.msgpack.Encoder()
 encode_into: Final = _encoder.encode_into
 _skip = msgspec.msgpack.Decoder(msgspec.Raw).decode
 scratch = bytearray()
+ROWS: Final = frozenset({list, tuple})
+"""The usual types of a tuple's values."""
+
+
+def check_values(emitter: str, values: object) -> None:
+    """Raise `EmitError` for an object whose elements are not the values of a tuple, in order.
+
+    Python can iterate over it, so its characters or keys would be emitted.
+    """
+    if isinstance(values, str | bytes | bytearray | Mapping | Set) or not (
+        hasattr(values, "__len__") and hasattr(values, "__iter__")
+    ):
+        raise EmitError(
+            f"{emitter} emits {values!r:.100}, which is of type {type(values).__name__}: emit a "
+            "list with one value per field"
+        )
+
+
 _FLAT: Final = frozenset((str, bytes))
 _SMALL: Final = frozenset((int, float, bool, type(None)))
 _SMALL_BYTES: Final = 9

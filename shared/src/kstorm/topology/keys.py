@@ -155,7 +155,10 @@ def hash_form(value: Any) -> Any:
 
 def shown(value: Any) -> str:
     """Format a value that cannot be a key for an error message."""
-    return _shown.repr(value)
+    try:
+        return _shown.repr(value)
+    except ValueError:  # Python refuses to print an integer of 5,000 digits
+        return f"a {type(value).__name__}"
 
 
 def _comparable(value: Any) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
+from kstorm.core.sendable import ROWS, check_values
 from kstorm.errors import EmitError
 from kstorm.trident.batches import Column
 from kstorm.trident.operations import name_of
@@ -21,6 +22,8 @@ class EmitBuffer:
         """The position of the input that each emit belongs to."""
 
     def emit(self, values: Sequence[Any]) -> None:
+        if type(values) not in ROWS:
+            check_values(name_of(self._operation), values)
         if len(values) != self._width:
             raise self._wrong(values)
         self.found.append((*values,))
@@ -49,6 +52,8 @@ class _SingleFieldBuffer(EmitBuffer):
     time."""
 
     def emit(self, values: Sequence[Any]) -> None:
+        if type(values) not in ROWS:
+            check_values(name_of(self._operation), values)
         try:
             (value,) = values
         except ValueError:

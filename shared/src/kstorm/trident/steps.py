@@ -1,7 +1,7 @@
 """The steps that a stream's bolts apply to a batch, one after the other and without a hop in
 between."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -97,7 +97,7 @@ class CallStep(Step):
         return found if self._keeps else Batch(collector.columns(), found.positions, found.size)
 
     def _several(self, found: Any) -> Any:
-        if isinstance(found, str | bytes):
+        if isinstance(found, str | bytes | Mapping):
             raise EmitError(
                 f"{name_of(self._function)} returned {type(found).__name__}, where several "
                 "results are expected: return a list, or yield them"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import Any, Final
 
+from kstorm.errors import FrameError
 from kstorm.topology import (
     BasicOutputCollector,
     Config,
@@ -59,6 +60,8 @@ class StatefulWindowProcessor(WindowProcessor):
         raise NotImplementedError
 
 
+_AHEAD_MS: Final = 86_400_000
+"""A tuple's time this far ahead of the clock is reported."""
 AT_ONCE: Final = 50_000
 """Most windows, or most rows of one window, shown in one execution. All changes and output of an
 execution are held in memory."""
@@ -79,7 +82,7 @@ class WindowedBoltExecutor(TellsTime, StatefulBasicBolt):
         self._collector = WindowCollector()
         # True if memory may hold changes of an execution that was rolled back
         self._stale = False
-        self._windows = self._late = self._on_time = 0
+        self._windows = self._late = self._on_time = self._ahead = 0
         self._sending: Mapping[str, Sequence[int]] = {}
         self._received: dict[int, Mark] = {}
         self._received_more = False
@@ -101,6 +104,7 @@ class WindowedBoltExecutor(TellsTime, StatefulBasicBolt):
         super().prepare(config, context)
         clock: Callable[[], float] = context.resources.get(CLOCK, time.time)
         self._clock = clock
+        self._simulated = CLOCK in context.resources
         self._advanced = self._now()
         self.bolt.prepare(config, context, self._collector)
 
@@ -213,10 +217,28 @@ class WindowedBoltExecutor(TellsTime, StatefulBasicBolt):
                 if at <= self._watermark.at:
                     self._take_late(each, collector)
                     continue
+                if at > now + _AHEAD_MS and not self._simulated:
+                    self._tell_of_future(each, at, now, collector)
                 self._watermark.note(each.source, at, now)
                 self._on_time += 1
             self._manager.add(at, each)
         self._store()
+
+    def _tell_of_future(
+        self, tuple: Tuple, at: int, now: int, collector: BasicOutputCollector
+    ) -> None:
+        """Report the 1st, 2nd, 4th, 8th … tuple of the future. All earlier tuples are late then."""
+        self._ahead += 1
+        if self._ahead.bit_count() == 1:
+            collector.report_error(
+                FrameError(
+                    f"the time of a tuple of {tuple.source_component!r} is {at}, which is "
+                    f"{(at - now) / 86_400_000:.0f} days ahead of this machine's clock. The "
+                    "watermark advances with it, so tuples of the present become late. Correct "
+                    "or drop such a time before the window. So far there were "
+                    f"{self._ahead} of them"
+                )
+            )
 
     def _advance(self, now: int) -> bool:
         if self._watermark.advance(now):
