@@ -96,12 +96,12 @@ def test_held_tuples_count_as_unfinished_at_their_next_owner(raises_at: set[int]
     before = Pairs()
     before.harness = old = ExactHarness(before)
     old.give(1, "a")
-    pairs = dict(old.task.rows.changes())
-    rows = [one for key, value in pairs.items() if value for one in read_pair(key, value)[1]]
+    stored = {key: value for key, value in old.task.rows.changes() if value}
+    rows = [one for key, value in stored.items() for one in read_pair(key, value)[1]]
     assert len(rows) == old.task.unfinished == 1
     after = Pairs(raises_at)
     after.harness = new = ExactHarness(after)
-    for _ in new.task.resume([(1, new.frame(1, "a"), rows)], pairs):
+    for _ in new.task.resume([(1, new.frame(1, "a"), rows)], stored):
         pass
     assert new.task.unfinished == 1
     new.give(2, "b")
