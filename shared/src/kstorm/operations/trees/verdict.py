@@ -17,7 +17,6 @@ from kstorm.operations.trees.facts import MessageFacts, MessageId
 from kstorm.operations.trees.joined import except_for
 from kstorm.operations.trees.tree import Tree
 
-
 _NAMED: Final = 3
 """At most this many tuples are all named in the line, such as the halves of a join."""
 
