@@ -87,6 +87,25 @@ def test_wherever_an_execution_raises_all_takes_effect_once(raises_at: set[int])
     assert trees == {
         root: root for root in (101, 102, 201, 202)
     }  # the edges by which the tuples came
+    assert made.task.unfinished == 0
+
+
+@pytest.mark.parametrize("raises_at", [set(), {1}, {1, 2}])
+def test_held_tuples_count_as_unfinished_at_their_next_owner(raises_at: set[int]) -> None:
+    """Their first execution was counted by the previous owner, and their ack is counted here."""
+    before = Pairs()
+    before.harness = old = ExactHarness(before)
+    old.give(1, "a")
+    stored = {key: value for key, value in old.task.rows.changes() if value}
+    rows = [one for key, value in stored.items() for one in read_pair(key, value)[1]]
+    assert len(rows) == old.task.unfinished == 1
+    after = Pairs(raises_at)
+    after.harness = new = ExactHarness(after)
+    for _ in new.task.resume([(1, new.frame(1, "a"), rows)], stored):
+        pass
+    assert new.task.unfinished == 1
+    new.give(2, "b")
+    assert (len(new.sent_with_trees()), new.task.unfinished) == (1, 0)
 
 
 class Cautious(Word, BasicBolt):

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from kstorm.cli.why import lines
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.introspection.outline import RetryPolicy
 from kstorm.introspection.outline_builder import outline_of
@@ -71,6 +72,24 @@ def test_forgotten_tuple_is_held() -> None:
     assert f"count[{verdict.blocked[0].task}]" in verdict.said
     assert "it will be replayed" not in verdict.said
     assert "it should have been replayed by" in verdict.said  # it is a minute old
+
+
+class Holds(Bolt):
+    """Neither acks nor fails any word, like a join that waits for both halves."""
+
+    def execute(self, tuple: Tuple) -> None:
+        pass
+
+
+def test_each_half_that_a_join_holds_is_named() -> None:
+    """In the one line, because the other half is often the one to look at."""
+    verdict = asked([tree_of(Holds())], committed=EXECUTED)
+    assert len(verdict.blocked) == 2
+    first, second = verdict.blocked
+    assert f"; also {second.said}" in verdict.said
+    assert verdict.said.startswith(first.said)
+    assert " more" not in verdict.said
+    assert len(list(lines(verdict))) == 1
 
 
 def test_no_replay_with_exactly_once_or_without_a_timeout() -> None:

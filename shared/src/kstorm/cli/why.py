@@ -55,7 +55,8 @@ def lines(verdict: Verdict) -> Iterator[str]:
     """Yield the printed lines of a verdict."""
     yield printable(f"{verdict.message}: {verdict.said}")
     for blocked in verdict.blocked[1 : 1 + _MOST_TUPLES]:
-        yield printable(f"    {blocked.said}")
+        if blocked.said not in verdict.said:
+            yield printable(f"    {blocked.said}")
     if len(verdict.blocked) > 1 + _MOST_TUPLES:
         yield f"    and {len(verdict.blocked) - 1 - _MOST_TUPLES} more"
 

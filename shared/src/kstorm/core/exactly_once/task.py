@@ -242,7 +242,10 @@ class ExactBoltTask(BoltTask):
             for offset, frame, rows in left
             for one in _at_rows(self._sources(frame), frame, offset, rows)
         ]
-        yield from self._remind([tuple for tuple, row in found if not row.waits])
+        held = [tuple for tuple, row in found if not row.waits]
+        # The previous owner counted their first execution, and this task will count their acks.
+        self.executed += len(held)
+        yield from self._remind(held)
         for tuple, row in found:
             if row.waits:
                 self.rows.wait(tuple, self.now)
@@ -269,6 +272,7 @@ class ExactBoltTask(BoltTask):
             if error is not None or tuple in self.collector.failing:
                 others = self._take_back(tuple, error)
                 following = self._next_attempt(tuple, error)
+                self.executed += following is not None
                 waiting.extendleft(reversed([*others, *([] if following is None else [following])]))
             elif self.collector.acks_any:
                 self.collector.end()

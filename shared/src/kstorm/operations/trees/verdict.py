@@ -17,6 +17,9 @@ from kstorm.operations.trees.facts import MessageFacts, MessageId
 from kstorm.operations.trees.joined import except_for
 from kstorm.operations.trees.tree import Tree
 
+_NAMED: Final = 3
+"""At most this many tuples are all named in the line, such as the halves of a join."""
+
 
 class VerdictKind(StrEnum):
     DONE = "done"
@@ -268,7 +271,8 @@ def _open(tree: Tree, facts: MessageFacts) -> Explanation:
             ),
         )
     first = blocked[0]
-    more = f"; and {len(blocked) - 1} more" if len(blocked) > 1 else ""
+    others = [f"; also {other.said}" for other in blocked[1:]]
+    more = "".join(others) if len(blocked) <= _NAMED else f"; and {len(others)} more"
     match first.cause:
         case BlockReason.QUEUED:
             return Explanation(VerdictKind.QUEUED, f"{first.said}{more}", blocked)

@@ -97,7 +97,7 @@ class UndecodableBatchProbe:
 
     def _suspect(self, place: Partition, offset: int, why: str) -> None:
         if place not in self._running and offset >= self._passed.get(place, 0):
-            log.warning("%s[%d] cannot be read at offset %d: %s", *place, offset, why)
+            log.info("%s[%d] may not be readable at offset %d: %s", *place, offset, why)
             self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="undecodable")
             self._running[place] = self._pool.submit(self._look, place, offset)
 
@@ -109,9 +109,14 @@ class UndecodableBatchProbe:
             except BrokerError as error:  # the reader will report the error again
                 log.warning("%s", error)
                 continue
-            if found is not None:
-                self._passed[place] = found.end
-                yield place, found
+            if found is None:
+                log.info("%s[%d] can be read after all", *place)
+                continue
+            log.warning(
+                "%s[%d] cannot be read from offset %d to %d", *place, found.first, found.end
+            )
+            self._passed[place] = found.end
+            yield place, found
 
     def forget(self, place: Partition) -> None:
         """Forget a partition that was reassigned or is read from another offset."""
