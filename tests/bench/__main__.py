@@ -66,6 +66,23 @@ def main() -> int:
     )
     spout.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     spout.set_defaults(run=_spout)
+    footprint = verbs.add_parser(
+        "footprint", help="CPU, threads and memory of a topology that has started and does nothing"
+    )
+    footprint.add_argument(
+        "--tasks", type=positive, default=12, metavar="N", help="tasks per component; default 12"
+    )
+    footprint.add_argument(
+        "--guarantee",
+        choices=["at-least-once", "exactly-once"],
+        default="at-least-once",
+        help="default at-least-once",
+    )
+    footprint.add_argument(
+        "--seconds", type=positive, default=30, metavar="N", help="measured; default 30"
+    )
+    footprint.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
+    footprint.set_defaults(run=_footprint)
     pipeline = verbs.add_parser(
         "pipeline", help="the Spark pipeline beside a plain PySpark job, as ratios"
     )
@@ -159,6 +176,12 @@ def _spout(arguments: argparse.Namespace) -> int:
     from tests.bench.spout import run_spout
 
     return run_spout(arguments.messages, arguments.rounds, arguments.report)
+
+
+def _footprint(arguments: argparse.Namespace) -> int:
+    from tests.bench.footprint import run_footprint
+
+    return run_footprint(arguments.tasks, arguments.guarantee, arguments.seconds, arguments.report)
 
 
 def _pipeline(arguments: argparse.Namespace) -> int:

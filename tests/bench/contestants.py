@@ -1,6 +1,7 @@
 """The contestants: kstorm, a plain loop and plain Faust.
 
-On request, Trident and the same wired by hand run too.
+On request, kstorm as a first topology uses it (`tests.bench.plain`), and Trident and the same wired
+by hand run too.
 """
 
 import sys
@@ -57,6 +58,20 @@ CONTESTANTS: Final = (
         {"KSTORM_STATE": "1", "KSTORM_GUARANTEE": "exactly-once"},
     ),
     Contestant("faust", ("-m", "tests.bench.plain_faust"), slowness=50),
+    *(
+        Contestant(
+            f"kstorm-plain{name}",
+            ("-m", "tests.bench", "peer"),
+            {"KSTORM_BENCH_TOPOLOGY": "tests.bench.plain:topology", **variables},
+            is_default=False,
+        )
+        for name, variables in (
+            ("", {}),
+            ("-1", {"KSTORM_TASKS": "1"}),
+            ("-64", {"KSTORM_TASKS": "64"}),
+            ("-exactly-once", {"KSTORM_GUARANTEE": "exactly-once"}),
+        )
+    ),
     *(
         Contestant(
             name,
