@@ -7,7 +7,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from tools.docs.links import OUTSIDE, relinked
+from tools.docs.site_text import OUTSIDE, for_site
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -20,5 +20,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point the links of a page to the pages of the site."""
-    return relinked(markdown, page.file.src_uri)
+    """Give the site the text that it needs."""
+    return for_site(markdown, page.file.src_uri)

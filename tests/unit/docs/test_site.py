@@ -10,8 +10,8 @@ import pytest
 from kstorm.errors import LocalError
 from kstorm.topology import Config
 from tools.docs import __main__ as docs
-from tools.docs.links import OUTSIDE, relinked
 from tools.docs.reference import REFERENCE, ROOT, generated, outdated
+from tools.docs.site_text import OUTSIDE, for_site, relinked
 from tools.docs.tables import cell, field_texts
 
 
@@ -62,6 +62,12 @@ def test_a_cell_is_one_line() -> None:
 )
 def test_links_lead_to_pages_of_the_site(link: str, target: str) -> None:
     assert relinked(link, "concepts/guarantees.md") == target
+
+
+def test_a_pipe_in_the_code_of_a_cell_is_shown_without_its_backslash() -> None:
+    row = "| `MODULE:ATTR\\|FILE` | `a` or `b`, x \\| y |"
+    shown = "| <code>MODULE:ATTR&#124;FILE</code> | `a` or `b`, x \\| y |"
+    assert for_site(row, "reference/cli.md") == shown
 
 
 def test_a_page_from_outside_links_to_the_site() -> None:

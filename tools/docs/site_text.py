@@ -1,10 +1,11 @@
-"""Links of the site.
+"""The text of a page on the site, from that in the repository.
 
 The pages link to files outside docs/ as the repository has them. On the site, some of these files
 are pages too. A link to any other file becomes its text, because a reader of the site has no
 repository.
 """
 
+import html
 import posixpath
 import re
 from typing import Final
@@ -18,7 +19,20 @@ OUTSIDE: Final = {
 """The pages of the site that are not in docs/, by their file in the repository."""
 _SOURCES: Final = {page: file for file, page in OUTSIDE.items()}
 _LINK: Final = re.compile(r"(!?\[)((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+_ESCAPED: Final = "\\|"
+# In a table GitHub takes the backslash away, and MkDocs shows it.
+_CODE_WITH_PIPE: Final = re.compile(r"`([^`\n]*\\\|[^`\n]*)`")
 _FENCE: Final = re.compile(r"(?ms)^```.*?^```$")
+
+
+def for_site(markdown: str, page: str) -> str:
+    """Return the text of a page as the site needs it."""
+    return _CODE_WITH_PIPE.sub(
+        lambda found: (
+            f"<code>{html.escape(found[1].replace(_ESCAPED, '|')).replace('|', '&#124;')}</code>"
+        ),
+        relinked(markdown, page),
+    )
 
 
 def relinked(markdown: str, page: str) -> str:
