@@ -208,13 +208,13 @@ class Says(NamedTuple):
 @pytest.mark.parametrize(
     ("width", "says"),
     [
-        (1, Says("word", "emitted 4 values, but has 1 output fields")),
+        (1, Says("word", "emits 'word', which is of type str: emit a list")),
         (1, Says([], "emitted 0 values, but has 1 output fields")),
         (2, Says(["a"], "emitted 1 values, but has 2 output fields")),
     ],
 )
 def test_an_emit_of_another_number_of_values_is_refused(width: int, says: Says) -> None:
-    """A text is several values, and no word of it gets lost among the others'."""
+    """No word of a text gets lost among the others'."""
 
     class Wrong(Function):
         def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:
