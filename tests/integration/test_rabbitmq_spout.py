@@ -341,5 +341,5 @@ def test_killed_spout_and_restarted_rabbitmq_lose_nothing(
             RETRY_SECS + 20,
             "readiness",
         )
-        engine.stop()
+        engine.processes.stop()
     assert rabbitmq.ready(queue) == 0

@@ -206,7 +206,7 @@ def test_gap_is_reported(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> N
         str(outcome.faults[1])
         == f"gap: {audited.source.topic}[0] 9 to 11 (/spouts/lines): the stored offset is 12"
     )
-    assert outcome.summary()["gaps"] == 2
+    assert outcome.summary()["gaps"] == 1 + 3
     found = (
         audited.tables.read(audited.spark, "audit_exceptions")
         .where("what = 'gap'")
