@@ -131,7 +131,7 @@ def test_fenced_writer_of_redis_writes_nothing() -> None:
         with pytest.raises(ConfigError, match="without decode_responses"):
             texts.open()
     with pytest.raises(ConfigError, match="without braces"):
-        RedisMap(redis_client, "{x}")  # type: ignore[arg-type]
+        RedisMap(partial(redis_client, 1), "{x}")
 
 
 def lives(engine: Engine) -> list[int]:

@@ -11,7 +11,14 @@ import pytest
 
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.kafka import KAFKA, KafkaBolt, KafkaPorts, KafkaSpout
+from kstorm.kafka import (
+    KAFKA,
+    JsonScheme,
+    KafkaBolt,
+    KafkaPorts,
+    KafkaSpout,
+    SchemeAsMultiScheme,
+)
 from kstorm.runtime.kafka.sink import KafkaWriter
 from kstorm.runtime.kafka.source import KafkaSource
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
@@ -64,7 +71,8 @@ class Outcomes:
 def bolt_context(topic: Topic, bolt: KafkaBolt, **properties: Any) -> TopologyContext:
     """Return the context of a bolt's only task."""
     builder = TopologyBuilder("words")
-    builder.set_spout("lines", KafkaSpout(topic.config()))
+    scheme = SchemeAsMultiScheme(JsonScheme("key", "message", "partition", "offset", "part"))
+    builder.set_spout("lines", KafkaSpout(topic.config(scheme=scheme)))
     builder.set_bolt("sink", bolt).shuffle_grouping("lines")
     ports = KafkaPorts(
         partial(KafkaSource, client_config=topic.client_config),

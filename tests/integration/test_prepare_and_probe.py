@@ -22,13 +22,16 @@ from tests.conftest import Eventually
 
 Command = Callable[..., tuple[object, str, str]]
 TOPOLOGY = """
-from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig
+from kstorm.kafka import (
+    FieldNameBasedTupleToKafkaMapper, KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig
+)
 from kstorm.topology import TopologyBuilder
 
 def build(tasks):
     builder = TopologyBuilder("{name}")
     builder.set_spout("lines", KafkaSpout(SpoutConfig(KafkaHosts(), "{name}-in", "/kstorm", "{name}")))
-    builder.set_bolt("sink", KafkaBolt().with_topic_selector("{name}-out")).set_num_tasks(tasks).shuffle_grouping("lines")
+    sink = KafkaBolt().with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("key", "bytes"))
+    builder.set_bolt("sink", sink.with_topic_selector("{name}-out")).set_num_tasks(tasks).shuffle_grouping("lines")
     return builder.build()
 
 four, six = build(4), build(6)

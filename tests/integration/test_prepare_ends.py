@@ -11,6 +11,7 @@ from kstorm.dev.ports import reserve_port
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError
 from kstorm.kafka import (
+    FieldNameBasedTupleToKafkaMapper,
     GlobalPartitionInformation,
     KafkaBolt,
     KafkaHosts,
@@ -36,9 +37,10 @@ def build(
         hosts, pattern or f"{name}-in", "/kstorm", name, kafka_topic_wildcard_match=bool(pattern)
     )
     builder.set_spout("lines", KafkaSpout(config))
-    builder.set_bolt(
-        "sink", (sink or KafkaBolt()).with_topic_selector(f"{name}-out")
-    ).shuffle_grouping("lines")
+    sink = (sink or KafkaBolt()).with_tuple_to_kafka_mapper(
+        FieldNameBasedTupleToKafkaMapper("key", "bytes")
+    )
+    builder.set_bolt("sink", sink.with_topic_selector(f"{name}-out")).shuffle_grouping("lines")
     return builder.build()
 
 

@@ -15,7 +15,16 @@ from kazoo.client import KazooClient
 from kstorm.dev.ports import reserve_port
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.kafka import Broker, KafkaBolt, KafkaHosts, KafkaSpout, Partition, SpoutConfig, ZkHosts
+from kstorm.kafka import (
+    Broker,
+    FieldNameBasedTupleToKafkaMapper,
+    KafkaBolt,
+    KafkaHosts,
+    KafkaSpout,
+    Partition,
+    SpoutConfig,
+    ZkHosts,
+)
 from kstorm.kafka.ports import UNKNOWN_BROKER
 from kstorm.operations.status.endpoint_checks import endpoint_faults
 from kstorm.runtime.base.settings import Settings
@@ -153,7 +162,8 @@ def test_prepare_checks_the_topic_in_zookeeper(
     """The topology's Kafka does not have it."""
     builder = TopologyBuilder("words")
     builder.set_spout("lines", KafkaSpout(SpoutConfig(hosts, topic.name, "/kstorm", "words")))
-    builder.set_bolt("sink", KafkaBolt()).shuffle_grouping("lines")
+    sink = KafkaBolt().with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("key", "bytes"))
+    builder.set_bolt("sink", sink).shuffle_grouping("lines")
     topology, settings = (
         builder.build(),
         Settings(topology="a:b", bootstrap_servers=kafka.bootstrap),
