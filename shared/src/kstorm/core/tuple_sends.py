@@ -1,7 +1,7 @@
 """Collects the tuples of one process's tasks and packs them into frames.
 
 A frame has the tuples of one stream for one receiving task, from all tasks of the process. So the
-number of frames grows with the number of receiving tasks, and not with the product of both sides.
+number of frames grows with the number of receiving tasks, not with that of emitting tasks.
 In format 1 each pair of tasks has frames of its own.
 """
 
@@ -93,6 +93,7 @@ class TupleSends:
         """Return the frames with all tuples. `by` and `worked` are as in `TupleFrame`."""
         sends: list[OutgoingRecord] = []
         for lanes in self._lanes.values():
+            # `has_tuples` without its calls, because there is a lane for each pair of tasks.
             full = [lane for lane in lanes if lane.rows or lane.gathered.rows or lane.batches]
             if not full:
                 continue
