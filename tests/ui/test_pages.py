@@ -118,7 +118,8 @@ def test_only_a_live_page_reports_a_lost_connection(open_page: OpenPage) -> None
     with serving(made, actions=frozenset({"drain"})) as url:
         page = open_page("about:blank")
         page.clock.install()
-        page.route("**/stream*", lambda route: route.abort())
+        for stream in "**/stream*", "**/status":
+            page.route(stream, lambda route: route.abort())
         for path, silent in ("", True), ("/sources", True), ("/do/drain", False):
             page.goto(f"{url}/t/words{path}")
             page.wait_for_load_state("load")
