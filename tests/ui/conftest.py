@@ -81,6 +81,7 @@ def violations() -> Callable[[Page], list[str]]:
     axe = Axe.from_file(AXE)
 
     def find(page: Page) -> list[str]:
+        page.wait_for_load_state("load")  # the style sheet decides sizes and colours
         found = axe.run(
             page,
             options={

@@ -105,9 +105,10 @@ def test_failed_poll_shows_the_problem_and_the_last_state(open_page: OpenPage) -
 
 def test_lost_connection_is_shown(open_page: OpenPage) -> None:
     with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
-        page = open_page(f"{url}/t/words")
-        expect(page.locator("#components tbody tr")).to_have_count(1)
+        page = open_page("about:blank")
         page.route("**/stream*", lambda route: route.abort())
+        page.goto(f"{url}/t/words")
+        expect(page.locator("#components tbody tr")).to_have_count(1)
         page.evaluate("htmx.trigger(document, 'htmx:sse:error')")
         expect(page.get_by_text("No connection to the web UI's server")).to_be_visible()
 
