@@ -60,7 +60,7 @@ def says_that_kafka_is_away(engine: Engine) -> bool:
     "settings",
     [
         pytest.param({}, id="at least once", marks=pytest.mark.long),
-        pytest.param(EXACTLY_ONCE, id="exactly once"),
+        pytest.param(EXACTLY_ONCE, id="exactly once", marks=pytest.mark.slow),
     ],
 )
 def test_no_process_ends_during_an_outage(

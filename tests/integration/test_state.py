@@ -38,7 +38,11 @@ def check_never_falls(
 
 
 @pytest.mark.parametrize(
-    "guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)]
+    "guarantee",
+    [
+        pytest.param("exactly_once", marks=pytest.mark.slow),
+        pytest.param("at_least_once", marks=pytest.mark.long),
+    ],
 )
 def test_queried_counts_never_fall_despite_kills(
     guarantee: str,
