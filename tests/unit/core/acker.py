@@ -53,7 +53,7 @@ class Acker:
         self.take(AckFrame(VERSION, 0, failed=pack_ids(roots)))
 
     def reset(self, *roots: int) -> None:
-        """A bolt asked for more time."""
+        """Sends the reset frame of a bolt that asked for more time."""
         self.take(AckFrame(VERSION, 0, reset=pack_ids(roots)))
 
     def begin_anew(self, task: int = SPOUT) -> None:
@@ -66,7 +66,7 @@ class Acker:
 
     @property
     def told(self) -> dict[str, dict[int, list[int]]]:
-        """What spout tasks would hear now, and have not heard before."""
+        """Returns the completions per spout task since the last call."""
         news = {"acked": self.box.acked, "failed": self.box.failed, "reset": self.box.reset}
         self.box.acked, self.box.failed, self.box.reset = {}, {}, {}
         return {kind: by_task for kind, by_task in news.items() if by_task}

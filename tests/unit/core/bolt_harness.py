@@ -1,4 +1,4 @@
-"""A bolt task by itself: frames in, and what it sends."""
+"""Runs one bolt task in isolation: takes frames, and records the sent ones."""
 
 from collections.abc import Callable
 from itertools import count
@@ -32,7 +32,7 @@ class Words(Spout):
 
 
 class Outputs:
-    """What both kinds of bolts declare."""
+    """The output declarations that both kinds of bolts share."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -42,7 +42,7 @@ class Outputs:
 
 
 class Plain(Outputs, Bolt):
-    """Keeps what it gets and does what the test says."""
+    """Records its tuples, and calls the test's function for each one."""
 
     def __init__(self) -> None:
         self.do: Callable[[Tuple], Any] = lambda tuple: None

@@ -1,4 +1,4 @@
-"""Engines driven by hand: a test says what happens, and looks at the effects."""
+"""Engines driven by hand: a test triggers each event, and inspects the effects."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 class Journal:
-    """Keeps what an engine tells."""
+    """Records the errors and events of an engine."""
 
     def __init__(self) -> None:
         self.errors: list[tuple[str, str]] = []
         self.events: list[str] = []
         self.fields: list[dict[str, Any]] = []
-        """Those of each event."""
+        """The fields of each event."""
 
     def error(self, error: BaseException, doing: str, task: int) -> None:
         self.errors.append((str(error), doing))
@@ -49,17 +49,17 @@ class Journal:
 
 
 class Driven:
-    """An engine whose user code runs at once, whose sends arrive when the test says so, and whose other effects are kept."""
+    """Runs an engine's user code at once, delivers sends on demand, and records all other effects."""
 
     def __init__(self, engine: Engine[Any]) -> None:
         self.engine = engine
         self.effects: list[Effect] = []
-        """Those that were not carried out: all but `RunUserCode` and `Open`."""
+        """The recorded effects: every kind except `RunUserCode` and `Open`."""
         self.units: list[Unit] = []
         """One for each record that is on its way."""
         self.now = 0.0
         self.opens = True
-        """Whether `Open` is answered at once."""
+        """True if `Open` is answered at once."""
 
     def do(self, effects: Sequence[Effect]) -> list[Effect]:
         """Carries out effects, and returns what is left of them and of what followed."""
@@ -79,7 +79,7 @@ class Driven:
         return self.effects[before:]
 
     def assign(self, **committed: int) -> list[Effect]:
-        """`assign(t0=7)`: task 0, whose input goes on at offset 7."""
+        """Assigns tasks: `assign(t0=7)` gives the engine task 0, whose input resumes at offset 7."""
         return self.do(
             self.engine.assigned(
                 {int(name[1:]): offset for name, offset in committed.items()}, self.now
@@ -108,7 +108,7 @@ class Driven:
 
 
 def bolt_engine(topology: Topology, component: str, journal: Journal | None = None) -> BoltEngine:
-    """With ids 1, 2, 3 … and state in memory."""
+    """Builds a bolt engine with the ids 1, 2, 3 … and with state in memory."""
     return BoltEngine(
         topology,
         component,
@@ -150,12 +150,12 @@ def exact_spout_engine(
 def acker_engine(
     topology: Topology, journal: Journal | None = None, stored: Iterable[tuple[bytes, bytes]] = ()
 ) -> AckerEngine:
-    """With what is stored of each task."""
+    """Builds an acker engine whose tasks all load the `stored` rows."""
     return AckerEngine(topology, journal or Journal(), load_rows=lambda task: stored, now=0.0)
 
 
 def topics(sends: Iterable[Send]) -> list[str]:
-    """Where the records go, in the order in which they are sent."""
+    """Returns the topics of the sent records, in order."""
     return [record.topic for send in sends for record in send.records]
 
 

@@ -1,4 +1,4 @@
-"""One task that is processed exactly once, by itself."""
+"""Runs one exactly-once task in isolation."""
 
 from itertools import count
 from typing import Any
@@ -56,7 +56,7 @@ class ExactHarness:
             pass
 
     def left(self) -> dict[int, list[UnfinishedTuple] | None]:
-        """What a cut now writes of what is not finished, by offset; None where nothing is left."""
+        """Returns the unfinished tuples that a cut writes, by offset. None marks a deleted entry."""
         pairs = self.task.rows.changes()
         return {
             int.from_bytes(key[1:], "big"): None if value is None else read_pair(key, value)[1]

@@ -1,4 +1,4 @@
-"""A spout task by itself, with a scripted spout."""
+"""Runs one spout task in isolation, with a scripted spout."""
 
 from collections.abc import Callable
 from itertools import count
@@ -96,7 +96,7 @@ class Harness:
         self.run(self.task.next_tuple(self.now))
 
     def send(self, message_id: Any = None, **how: Any) -> int:
-        """Emits a tuple and returns the root of its tree, 0 if there is none."""
+        """Emits a tuple and returns the root of its tree, or 0 for an untracked tuple."""
         before = self.task.in_flight
         self.next_tuple(self.emitting(["apple"], message_id, **how))
         self.outbox.drain_tuples()

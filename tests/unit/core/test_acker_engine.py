@@ -47,7 +47,7 @@ def topology(**settings: Any) -> Topology:
 
 
 def ackers(journal: Journal | None = None, **settings: Any) -> Driven:
-    """An engine that has the task 0, whose input goes on at offset 3."""
+    """Builds an engine with task 0, whose input resumes at offset 3."""
     driven = Driven(acker_engine(topology(**settings), journal))
     driven.assign(t0=3)
     driven.effects.clear()
@@ -128,7 +128,7 @@ def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on
 
 
 def test_the_input_that_ends_with_such_a_batch_is_committed_to_its_end() -> None:
-    """A process that begins amid it would find it again."""
+    """A process that started in the middle of the batch would fail on it again."""
     acker = ackers()
     acker.poll(0, InputRecord(3, None, undecodable="as told", offsets=7))
     acker.deliver()
@@ -230,7 +230,7 @@ def test_one_checkpoint_at_a_time() -> None:
 
 
 def test_a_restored_ledger_completes_what_it_held() -> None:
-    """And skips what its buckets include."""
+    """It skips the records that its buckets include."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN))
     acker.tick(0)
@@ -271,7 +271,7 @@ def test_a_task_that_leaves_without_a_changed_bucket_waits_for_its_commit() -> N
 
 
 def test_a_task_that_leaves_does_not_wait_for_ever() -> None:
-    """What does not arrive is not covered by an offset, so the next owner applies it again."""
+    """No offset covers a completion that has not arrived, so the next owner applies it again."""
     journal = Journal()
     acker = ackers(journal)
     acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
@@ -301,7 +301,7 @@ def test_a_task_that_leaves_waits_for_the_checkpoint_that_is_being_written() -> 
 
 
 def test_rows_age_once_per_message_timeout_however_often_the_clock_is_looked_at() -> None:
-    """A row of a tree that nobody begins is dropped after three."""
+    """The acker drops a row without an init after three rotations."""
     acker = ackers(topology_message_timeout_secs=30)
     acker.poll(0, acks(3, OPEN))
     rows = []

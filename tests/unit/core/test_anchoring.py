@@ -1,4 +1,4 @@
-"""What a bolt task sends to the ackers: acks, fails, and the edges of what was anchored."""
+"""The acks, fails and anchor edges that a bolt task sends to the ackers."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def test_an_unanchored_emit_hangs_on_nothing(bolt: Plain, harness: Harness) -> N
 
 
 def test_an_anchor_that_is_not_tracked(bolt: Plain, harness: Harness) -> None:
-    """What hangs on an untracked tuple is untracked."""
+    """A tuple that is anchored only to an untracked tuple is untracked."""
 
     def execute(tuple: Tuple) -> None:
         harness.collector.emit(["x"], tuple)

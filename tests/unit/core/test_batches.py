@@ -133,7 +133,7 @@ class Harness:
 def test_acked_and_emitted_edges_cancel_out(
     sentences: list[tuple[int, list[str]]], shuffled: bool
 ) -> None:
-    """For each tree, the XOR that the acker hears is that of the edges which arrived and of those which left."""
+    """For each tree, the XOR sent to the acker equals the XOR of all received and emitted edges."""
     harness = Harness()
 
     def split(batch: TupleBatch) -> None:
@@ -191,7 +191,7 @@ def test_batch_is_routed_like_its_single_tuples() -> None:
 
 
 def test_if_a_batch_raises_nothing_has_happened_and_only_the_bad_tuple_fails() -> None:
-    """What was emitted and acked before the error is forgotten; each tuple is executed alone."""
+    """The batch's emits and acks are dropped, and the task executes each tuple separately."""
     harness = Harness()
 
     def raising(batch: TupleBatch) -> None:
@@ -335,7 +335,7 @@ def test_a_topology_of_batches_acks_all_but_the_bad(seed: int) -> None:
 
 
 class ToOne(BasicBolt):
-    """Emits each word on a shuffled stream, on a direct one, and to nobody."""
+    """Emits each word on a shuffled stream, on a direct one, and on one without consumers."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")

@@ -176,7 +176,7 @@ def test_a_checkpoint_of_ticks_alone_is_fenced_by_the_offset_of_the_assignment()
 
 
 def test_one_checkpoint_at_a_time() -> None:
-    """What is executed while one is being written is the next one's."""
+    """A tuple executed during a checkpoint belongs to the next checkpoint."""
     bolt = driven(Count())
     bolt.assign(t0=0)
     bolt.poll(0, frame(0, "a"))
@@ -201,13 +201,13 @@ def test_an_acked_offset_is_never_taken_back() -> None:
     bolt.tick(1)
     (transact,) = bolt.take(Transact)
     assert transact.offsets == {0: 1}
-    bolt.do(bolt.engine.committed(transact, {0: 0}, bolt.now))  # and its acks do not arrive
+    bolt.do(bolt.engine.committed(transact, {0: 0}, bolt.now))  # the acks do not arrive
     bolt.tick(10)
     assert bolt.take(CommitOffsets) == []
 
 
 def test_ticks_and_checkpoints_come_while_an_async_bolt_is_always_busy() -> None:
-    """They take their turn among the polls: they do not wait until there is none."""
+    """They run between polls, and do not wait for an idle moment."""
 
     class Slow(Count):
         async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:  # type: ignore[override]
@@ -325,7 +325,10 @@ class StatefulPairs(Stateful, Pairs):
 
 @pytest.mark.parametrize("kind", [Pairs, StatefulPairs])
 def test_what_a_bolt_holds_when_its_task_leaves_is_failed(kind: type[Pairs]) -> None:
-    """At the end, when all else has arrived, and before the task is another process's. So it need not wait for its time-out."""
+    """The engine fails them after all other results have arrived, and before it releases the task.
+
+    Their trees need not wait for a timeout.
+    """
     journal = Journal()
     bolt = driven(kind(), journal)
     bolt.assign(t0=0)
@@ -339,7 +342,7 @@ def test_what_a_bolt_holds_when_its_task_leaves_is_failed(kind: type[Pairs]) -> 
 
 
 def test_what_is_held_is_forgotten_when_its_tree_has_timed_out() -> None:
-    """Whoever forgot it would else fill the memory."""
+    """A bolt that never acks its tuples would otherwise fill the memory."""
     bolt = driven(Pairs(), topology_message_timeout_secs=30.0)
     bolt.assign(t0=0)
     bolt.tick(0)
@@ -375,7 +378,7 @@ def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on
 
 
 def test_what_nothing_tracks_is_not_remembered() -> None:
-    """Nobody waits for it, and who runs without ackers need not ack."""
+    """Untracked tuples need no ack, so a topology without ackers does not fill the memory."""
     bolt = driven(Pairs())
     bolt.assign(t0=0)
     untracked = TupleFrame(VERSION, "words", 1, "default", 2, b"", b"", {}, [["a", "b"]])
@@ -480,7 +483,10 @@ def test_lost_means_dead() -> None:
 
 
 def test_records_of_an_earlier_tenure_are_not_executed() -> None:
-    """They were read before the task left and came back, and are read again from what is committed."""
+    """The process read them before it lost the task.
+
+    The new tenure reads them again from the commit.
+    """
     bolt = driven(Echo())
     bolt.assign(t0=0)
     earlier = bolt.engine.tenures[0]

@@ -44,7 +44,10 @@ class Hooked(Count):
 
 
 def test_a_bolt_has_a_part_in_its_checkpoint() -> None:
-    """What `pre_prepare` puts is in the transaction; `pre_commit` comes when that is durable, and before the acks."""
+    """The puts of `pre_prepare` are in the transaction.
+
+    `pre_commit` runs after it and before the acks.
+    """
     Hooked.steps = []
     bolt = driven(Hooked())
     bolt.assign(t0=7)

@@ -33,7 +33,7 @@ def test_tuples_are_executed_in_order_with_their_source(bolt: Plain, harness: Ha
 
 
 def test_untracked_frames(bolt: Plain, harness: Harness) -> None:
-    """A frame without ids: its tuples have no tree, and acking them says nothing."""
+    """The tuples of a frame without ids have no tree, and acking them sends nothing."""
     bolt.do = harness.collector.ack
     harness.run(
         harness.task.receive(
@@ -46,7 +46,7 @@ def test_untracked_frames(bolt: Plain, harness: Harness) -> None:
 
 
 def test_a_long_frame_offers_pauses(bolt: Plain, harness: Harness) -> None:
-    """Every so many tuples the driver may turn to something else; nothing is left out or done twice."""
+    """The driver may switch to other work between tuples. No tuple is skipped or executed twice."""
     harness.task.pause_every = 4
     frame = TupleFrame(
         VERSION, "words", 1, "default", 10, b"", b"", {}, [list(map(str, range(10)))]
@@ -139,7 +139,7 @@ def test_an_error_after_the_ack_does_not_fail_the_tuple(bolt: Plain, harness: Ha
 def test_failing_quietly_and_failing_with_a_report(
     bolt: Plain, harness: Harness, error: type[Exception], reports: int
 ) -> None:
-    """Storm's FailedException is no error; every other is."""
+    """Storm's FailedException fails the tuple without a report. Every other exception is reported."""
 
     def execute(tuple: Tuple) -> None:
         raise error("no")
@@ -217,7 +217,7 @@ def test_reported_errors_fail_nothing(bolt: Plain, harness: Harness) -> None:
 
 
 def test_a_basic_bolt_anchors_and_acks_by_itself() -> None:
-    """Every emit hangs on the input; the input is acked when execute returns."""
+    """Every emit is anchored to the input, and the collector acks the input after `execute`."""
     bolt = Basic()
     harness = Harness(bolt)
     bolt.do = lambda tuple, collector: [collector.emit([tuple[0] + "!"], "errors")].clear()
@@ -229,7 +229,7 @@ def test_a_basic_bolt_anchors_and_acks_by_itself() -> None:
 
 
 def test_a_basic_bolt_fails_by_raising() -> None:
-    """What it emitted before is sent; the tree fails."""
+    """Its earlier emits are sent, and the tree fails."""
     bolt = Basic()
     harness = Harness(bolt)
 
@@ -316,7 +316,7 @@ def test_an_execute_with_a_yield_in_it_fails_its_tuples(bolt: Plain, harness: Ha
 
 
 def test_ticks_keep_their_interval() -> None:
-    """The first call starts the clock; after it a tick tuple every so many seconds, none of them made up for later."""
+    """The first call starts the clock. After a late tick, missed ticks are not made up."""
     bolt = Basic()
     harness = Harness(bolt, topology_tick_tuple_freq_secs=5)
     ticks: list[int] = []
@@ -351,7 +351,7 @@ def test_ticks_are_never_unfinished(bolt: Plain, ends: Callable[[Harness, Tuple]
 
 
 def test_tick_is_not_an_anchor(bolt: Plain) -> None:
-    """What a bolt emits on a tick hangs on what it held, or on nothing."""
+    """An emit on a tick is anchored only to the held tuples."""
     harness = Harness(bolt, topology_tick_tuple_freq_secs=5)
     harness.give(("a", 7, 10))
     (held,) = bolt.got

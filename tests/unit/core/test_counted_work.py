@@ -1,4 +1,7 @@
-"""What the core does for a sentence, counted: it must not grow unseen. Counts hold on any machine, timings do not."""
+"""The number of Python calls that the core makes per sentence must not grow unnoticed.
+
+Unlike timings, call counts are the same on every machine.
+"""
 
 import sys
 import tracemalloc
@@ -53,8 +56,11 @@ def counting_calls() -> Iterator[Callable[[], int]]:
     [(True, 1, 110), (False, 1, 340), (False, 12, 440), (False, 64, 1245)],
 )
 def test_calls_a_sentence(batches: bool, tasks: int, most: int) -> None:
-    """Through spout, split, count, sink, acker and back: 21 tuples. Bolts that take no batches pay
-    for each tuple. With many tasks, a frame has few tuples for each of the next tasks."""
+    """Counts the calls for spout, split, count, sink, acker and back: 21 tuples per sentence.
+
+    Bolts without `execute_batch` cost calls for each tuple. With many tasks, a frame has few tuples
+    for each consumer task.
+    """
     pipe = InProcess(tasks=tasks, batches=batches)
     through(pipe, lines(POLL))
     with counting_calls() as calls:

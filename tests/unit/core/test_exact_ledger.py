@@ -1,4 +1,4 @@
-"""The acker's ledger exactly once: a row ends with its tree, or when its spout task begins anew, and at no time."""
+"""The exactly-once ledger: a row ends with its tree, or when its spout task restarts."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_tree_outlives_any_number_of_time_outs(acker: Acker) -> None:
 
 
 def test_the_trees_of_a_life_before_are_dropped(acker: Acker) -> None:
-    """Those of the same task alone."""
+    """The trees of other spout tasks stay."""
     acker.init(1, 0b10)
     acker.init(2, 0b10, task=SPOUT + 1)
     acker.begin_anew()
@@ -48,7 +48,7 @@ def test_a_life_that_begins_with_trees_waits_for_them(acker: Acker) -> None:
 
 
 def test_news_of_a_tree_that_nobody_waits_for_make_no_row(acker: Acker) -> None:
-    """Neither acks nor fails nor resets; they would stay for ever."""
+    """Acks, fails and resets without an init would otherwise leave a row forever."""
     acker.ack(1, 0b10)
     acker.fail(2)
     acker.reset(3)
@@ -62,7 +62,7 @@ def test_a_reset_is_passed_on(acker: Acker) -> None:
 
 
 def test_a_beginning_that_a_bucket_includes_is_not_repeated(acker: Acker) -> None:
-    """Whoever recovers reads it again, and must keep what came after it."""
+    """A recovering acker reads the record again, and must keep the later trees."""
     acker.begin_anew()
     acker.init(1, 0b10)
     after = recovered(acker)

@@ -32,7 +32,10 @@ class Word:
 
 
 class Pairs(Word, Bolt):
-    """Holds a tuple until the next comes, and emits what both hang on. Raises at the steps that a test names."""
+    """Holds a tuple until the next arrives, then emits a tuple anchored to both.
+
+    It raises at the steps that a test names.
+    """
 
     def __init__(self, raises_at: set[int] | None = None) -> None:
         self.steps, self.raises_at = 0, raises_at or set()
@@ -64,8 +67,10 @@ class Pairs(Word, Bolt):
 
 @given(st.sets(st.integers(1, 40), max_size=8))
 def test_wherever_an_execution_raises_all_takes_effect_once(raises_at: set[int]) -> None:
-    """A join with state and a sink, raising at any steps: each word is seen, written and joined once, nothing is left open, and
-    each XOR comes to 0 when what was sent is acked too."""
+    """A join with state and a sink raises at any step. Each word is seen, written and joined once.
+
+    Nothing is left open, and each XOR is 0 when the sent tuples are acked too.
+    """
     bolt = Pairs(raises_at)
     made = bolt.harness = ExactHarness(bolt, topology_bolt_retry_limit=100)
     made.give(1, "a", "b")
@@ -124,7 +129,7 @@ class Cautious(Word, BasicBolt):
 
 @given(st.sets(st.integers(1, 20), max_size=8))
 def test_a_basic_bolt_emits_each_tuple_once(raises_at: set[int]) -> None:
-    """Of an execution that raises nothing is sent, and each tree's XOR comes to 0 when what was sent is acked too."""
+    """A failed execution sends nothing. Each tree's XOR is 0 when the sent tuples are acked too."""
     made = ExactHarness(Cautious(raises_at), topology_bolt_retry_limit=100)
     made.give(1, "a", "b", "c")
     sent, trees = made.sent(), made.acks()
@@ -171,7 +176,7 @@ class Refuses(Word, BasicBolt):
 
 
 def test_a_tuple_without_further_retries_becomes_a_dead_letter() -> None:
-    """It says where the tuple is and what it holds; the tree goes on without it."""
+    """The dead letter holds the tuple and its place. The tree continues without the tuple."""
     made = ExactHarness(Refuses(), topology_bolt_retry_limit=2)
     made.give(7, "a", "b")
     for _ in range(3):
@@ -189,7 +194,7 @@ def test_a_tuple_without_further_retries_becomes_a_dead_letter() -> None:
 
 
 class Batches(Word, Bolt):
-    """Emits a batch anchored to what it gets, holds that, and does with it what a test says."""
+    """Emits a batch anchored to its input, holds the input, and calls the test's function for it."""
 
     def __init__(self) -> None:
         self.held: list[TupleBatch] = []
@@ -208,7 +213,7 @@ class Batches(Word, Bolt):
 
 
 def test_a_held_batch_is_written_down_with_what_hangs_on_it_until_it_is_acked() -> None:
-    """Else whoever takes the task over would execute tuples again that are finished, or ack without the edges that were sent."""
+    """Otherwise the next owner would execute finished tuples again, or ack without sent edges."""
     made = ExactHarness(bolt := Batches())
     made.give(1, "a", "b")
     edges = [edge for _, _, edge in made.sent()]
@@ -289,7 +294,7 @@ def test_what_a_bolt_fails_when_it_is_reminded_is_tried_again() -> None:
     ],
 )
 def test_a_pair_that_none_of_ours_has_written(key: bytes, value: bytes) -> None:
-    """Is refused when the changelog is read, not when a task goes on with it."""
+    """A foreign pair is refused when the changelog is read, and not later."""
     with pytest.raises(FrameError):
         check_changelog_pair(key, value)
     check_changelog_pair(MARK + bytes(8), None)

@@ -1,6 +1,7 @@
-"""An upgrade across a change of the frame format: which formats are read, which one is written, and what is said of others.
+"""An upgrade across a change of the frame format: reading, writing and rejecting formats.
 
-A second format stands in for the next one: stream and component swapped, and a name for the cluster that is not there today.
+A second format stands in for the next one. It swaps stream and component, and adds a name for the
+cluster that no present format has.
 """
 
 import json
@@ -96,7 +97,7 @@ def in_next_format(offset: int, word: str) -> InputRecord:
 
 
 def sent(driven: Driven) -> dict[str, list[bytes]]:
-    """What was sent, by topic."""
+    """Returns the sent values by topic."""
     found: dict[str, list[bytes]] = {}
     for send in driven.take(Send):
         for record in send.records:
@@ -104,7 +105,7 @@ def sent(driven: Driven) -> dict[str, list[bytes]]:
     return found
 
 
-# What is read.
+# Reading.
 
 
 @pytest.mark.usefixtures("next_release")
@@ -175,7 +176,7 @@ def test_a_long_array_is_not_taken_for_a_format() -> None:
         decode(CompletionFrame, longer)
 
 
-# What is written.
+# Writing.
 
 
 def test_written_formats_can_be_read() -> None:
@@ -188,7 +189,7 @@ def test_written_formats_can_be_read() -> None:
 @pytest.mark.usefixtures("next_release")
 @pytest.mark.parametrize("form", [FIRST, VERSION, NEXT])
 def test_setting_selects_the_written_format(form: int) -> None:
-    """Of tuples and acks alike: the release comes first, and writes as the one before it."""
+    """The setting applies to tuples and acks. A new release first writes the old format."""
     bolt = Driven(bolt_engine(topology(Echo(), topology_frame_format=form), "echo"))
     bolt.assign(t0=0)
     bolt.poll(0, frame(1, "a"))

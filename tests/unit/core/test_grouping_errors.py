@@ -57,7 +57,7 @@ class Words(Spout):
 
 
 class Plain(Bolt):
-    """Does what the test says, with a tuple or with a batch."""
+    """Calls the test's function with a tuple or a batch."""
 
     do: Callable[[Any], Any]
     do_batch: Callable[[Any], Any] = staticmethod(lambda batch: NotImplemented)
@@ -73,7 +73,7 @@ class Plain(Bolt):
 
 
 class Basic(BasicBolt):
-    """Emits what it gets; with `catches` it goes on as if nothing were wrong when it cannot."""
+    """Emits its input. With `catches`, it ignores an EmitError."""
 
     catches = False
 
@@ -96,7 +96,7 @@ class BasicBatches(Basic):
 
 
 def wired(bolt: Bolt | BasicBolt, spout: Spout | None = None) -> Topology:
-    """A spout, a bolt, and behind each two consumers, of which the second is chosen by a picky grouping."""
+    """Builds a spout and a bolt with two consumers each. The second consumer has a picky grouping."""
     builder = TopologyBuilder("t")
     builder.set_spout("words", spout or Words())
     builder.set_bolt("bolt", bolt).shuffle_grouping("words")
@@ -114,7 +114,7 @@ class BasicSink(BasicBolt):
 
 
 class Harness:
-    """The bolt's only task, and all that leaves it."""
+    """Runs the bolt's only task, and records its output."""
 
     def __init__(self, bolt: Bolt | BasicBolt) -> None:
         topology = wired(bolt)
@@ -154,8 +154,10 @@ class Harness:
         assert all(step is None for step in self.task.receive(frame))
 
     def balance(self) -> tuple[list[tuple[str, str]], dict[int, int], set[int]]:
-        """What was sent to whom; by root the XOR of what the acker hears and of the edges sent: a tree that is acked comes to
-        the edge that it had; and which failed."""
+        """Returns the sent words by topic, the XOR per root, and the failed roots.
+
+        The XOR covers the acks and the sent edges, so a tree that is acked yields its first edge.
+        """
         sent: list[tuple[str, str]] = []
         left: dict[int, int] = {}
         for send in self.outbox.drain_tuples():
@@ -195,7 +197,7 @@ def test_an_emit_that_a_grouping_refuses_leaves_nothing_behind() -> None:
 
 
 def test_a_bolt_that_does_not_catch_it_fails_the_tuple() -> None:
-    """And the error is reported, once."""
+    """The error is reported once."""
     bolt = Plain()
     harness = Harness(bolt)
 
@@ -216,7 +218,7 @@ def test_a_bolt_that_does_not_catch_it_fails_the_tuple() -> None:
 
 @pytest.mark.parametrize("catches", [False, True])
 def test_a_basic_bolts_frame_holds_no_half_of_an_emit(catches: bool) -> None:
-    """What was refused is in no lane when the frame's ids are drawn."""
+    """A refused emit is in no lane when the frame's ids are drawn."""
     bolt = Basic()
     bolt.catches = catches
     harness = Harness(bolt)
@@ -240,7 +242,7 @@ def test_a_basic_bolts_batch_is_taken_apart() -> None:
 
 
 def test_a_batch_that_a_plain_bolt_could_not_emit_is_acked_whole_or_not_at_all() -> None:
-    """It catches the error and emits something else: the tree has that, and nothing of what was refused."""
+    """The bolt catches the error and emits other tuples. The tree has only these."""
     bolt = Plain()
     harness = Harness(bolt)
 
@@ -256,7 +258,7 @@ def test_a_batch_that_a_plain_bolt_could_not_emit_is_acked_whole_or_not_at_all()
 
 
 def test_a_batch_outside_of_a_batch_is_refused() -> None:
-    """It would hang on nothing, and its tuples could get lost unseen."""
+    """Its tuples would be unanchored, and a loss would go unnoticed."""
 
     class Wrong(Basic):
         def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -284,7 +286,7 @@ def test_a_grouping_may_choose_a_task_twice_or_none(words: list[str]) -> None:
 
 
 def test_a_spouts_emit_and_batch_are_refused_whole() -> None:
-    """Nothing is sent, nothing is tracked, nobody is announced to the acker."""
+    """Nothing is sent or tracked, and the acker receives no init."""
     topology = wired(Basic())
     outbox = Outbox(topology)
     task = SpoutTask(
@@ -323,7 +325,7 @@ def test_a_key_that_is_too_deep_is_named_and_refused() -> None:
 
 @pytest.mark.parametrize("bolt", [Basic(), BasicBatches()], ids=["one by one", "batches"])
 def test_in_a_topology_every_message_ends(bolt: BasicBolt) -> None:
-    """Acked or failed, whatever its neighbours are; what the spout cannot emit it is told of."""
+    """The neighbours of a message that the bolt cannot emit are still acked."""
 
     spout = FeederSpout("word")
     topology = TopologyBuilder("t")

@@ -118,7 +118,7 @@ def test_a_fail_before_its_init(acker: Acker) -> None:
 
 
 def test_fail_after_partial_acks_is_reported_immediately(acker: Acker) -> None:
-    """What remains of the tree comes too late to matter, and is no tree."""
+    """Later acks of the tree are ignored, and make no new tree."""
     acker.init(1, 0b10, 0b100)
     acker.ack(1, 0b10)
     acker.fail(1)
@@ -128,7 +128,7 @@ def test_fail_after_partial_acks_is_reported_immediately(acker: Acker) -> None:
 
 
 def test_ack_and_fail_in_one_frame(acker: Acker) -> None:
-    """A process that acked and failed tuples of one tree says both in one record: the tree fails."""
+    """A process may ack and fail tuples of one tree in the same record. Then the tree fails."""
     acker.init(1, 0b10, 0b100)
     acker.take(
         AckFrame(VERSION, 0, roots=pack_ids([1]), vals=pack_ids([0b10]), failed=pack_ids([1]))
@@ -147,7 +147,7 @@ def test_completions_go_to_the_spout_task_of_the_init(acker: Acker) -> None:
 
 
 def test_a_new_attempt_is_a_new_root(acker: Acker) -> None:
-    """What is left of the old attempt does not touch the new one."""
+    """Late acks of the first attempt do not change the second."""
     acker.init(1, 0b10)
     acker.fail(1)
     acker.init(2, 0b1000)
@@ -211,7 +211,7 @@ def test_reset_begins_a_new_life_and_is_passed_on(acker: Acker) -> None:
 
 
 def test_a_reset_before_its_init(acker: Acker) -> None:
-    """It is legal, tells nobody, and leaves no row."""
+    """An early reset is legal, sends nothing, and leaves no row."""
     acker.reset(1)
     assert acker.told == {}
     acker.init(1, 0b10)
@@ -269,7 +269,7 @@ def test_init_of_a_bolt_task_is_refused(acker: Acker, task: int) -> None:
 
 
 def test_counts(acker: Acker) -> None:
-    """What metrics read: inits, acks, completed, failed, offset applied."""
+    """The metrics count inits, acks, completed trees, failed trees and the applied offset."""
     acker.init(1, 0b10)
     acker.init(2, 0b10)
     acker.ack(1, 0b10)

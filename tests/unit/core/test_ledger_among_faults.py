@@ -128,7 +128,7 @@ def test_random_schedules(hundred: int) -> None:
 
 
 class WithoutRuleOne(Ledger):
-    """Forgets that it has seen an init: the second one counts as well."""
+    """Counts a repeated init again."""
 
     def _apply_inits(self, task: int, pairs: Iterable[tuple[int, int]]) -> None:
         inits = list(pairs)
@@ -162,7 +162,7 @@ class WithForgetfulStamps(Ledger):
 def found(
     ledger: type[Ledger], seeds: Iterable[int], steps: int = 120
 ) -> set[type[AssertionError]]:
-    """What goes wrong in some schedules."""
+    """Returns the kinds of errors in some schedules."""
     kinds: set[type[AssertionError]] = set()
     for seed in seeds:
         try:
@@ -173,13 +173,15 @@ def found(
 
 
 def test_without_rule_one_open_trees_are_completed() -> None:
-    """Init must count once: within 30 schedules a tree is completed that is open."""
+    """Without this rule, one of 30 schedules completes an open tree."""
     assert FalseCompletionError in found(WithoutRuleOne, range(30))
 
 
 def test_without_rule_two_trees_get_stuck() -> None:
-    """State must carry the offset that it includes: within 40 schedules an undisturbed tree never completes. And rule 1
-    alone keeps it safe: no tree is completed that is open."""
+    """Without the stored offset, one of 40 schedules never completes an undisturbed tree.
+
+    Rule 1 alone is still safe: no open tree is completed.
+    """
     assert found(WithoutRuleTwo, range(40)) == {StuckError}
 
 
@@ -203,9 +205,9 @@ def test_hypothesis_finds_the_missing_rule_too() -> None:
 
 
 def test_with_forgetful_stamps_trees_get_stuck() -> None:
-    """A rare one: rows must expire while the input is being replayed, and the acker die again before it caught up.
+    """Rows must expire during a replay, and the acker must crash again before it catches up.
 
-    Of 2,500 schedules of 400 steps five find it; this is the first.
+    This is rare: five of 2,500 schedules of 400 steps find it. This seed is the first of them.
     """
     assert found(WithForgetfulStamps, [345], steps=400) == {StuckError}
     assert found(Ledger, [345], steps=400) == set()

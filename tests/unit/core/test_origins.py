@@ -1,4 +1,4 @@
-"""Which message each tree comes from, as frames of inits say it."""
+"""The source message of each tree, as init frames encode it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -55,7 +55,7 @@ def test_origins_survive_encoding(
 
 
 def test_consecutive_messages_take_no_bytes() -> None:
-    """And those of one acker among four take one."""
+    """For one acker of four, they take one byte each."""
     places = OriginNumbers()
     row, offsets = places.columns([("t", 0, 1, list(range(100, 600)))])
     assert places.runs(row, offsets) == [OriginRun("t", 0, 1, 500, 100)]
@@ -64,7 +64,7 @@ def test_consecutive_messages_take_no_bytes() -> None:
 
 
 def test_some_are_unknown() -> None:
-    """Nothing at all is said if all are."""
+    """If all origins are unknown, the frame has no runs."""
     places = OriginNumbers()
     assert places.runs(*unknown_origins(3)) == []
     assert list(read_origins([], 3)) == [None] * 3
@@ -105,7 +105,7 @@ class Log(Traced, Script):
 
 
 def test_spout_records_the_origins_of_its_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of tuples emitted one by one and in batches, each acker of its own trees, in frames of any length."""
+    """It covers single and batch emits, the trees of each acker, and frames of any length."""
     monkeypatch.setattr(outbox_module, "_MAX_ROWS", 3)
     monkeypatch.setattr("tests.unit.core.spout_harness.Script", Log)
     harness = Harness(topology_acker_tasks=2)

@@ -103,7 +103,7 @@ def test_every_ack_of_four_threads_leaves(exact: bool) -> None:
             break
     roots = {tuple.root for tuple in tuples}
     assert len(roots) == 3000
-    # The acker's row: the tuple's edge, its ack, and the edges of what was emitted with it.
+    # The acker's row: the tuple's edge, its ack, and the edges of the tuples emitted with it.
     open_rows = {
         tuple.root for tuple in tuples if tuple.edge ^ total.get(tuple.root, 0) ^ edges[tuple.root]
     }

@@ -244,7 +244,7 @@ def nested(depth: int) -> Any:
     ],
 )
 def test_a_value_that_messagepack_cannot_hold_fails_alone(bad: Any) -> None:
-    """As with one that is too large; and the reason says so."""
+    """The error message is different from that of a tuple that is too large."""
     outbox = Outbox(topology())
     lane = lane_of(outbox)
     for number, value in enumerate(["good", bad, "fine"]):
@@ -255,7 +255,7 @@ def test_a_value_that_messagepack_cannot_hold_fails_alone(bad: Any) -> None:
 
 
 def test_an_untracked_tuple_that_is_too_large_fails_nothing() -> None:
-    """There is no tree to fail; it is reported all the same."""
+    """It has no tree to fail, but it is still reported."""
     outbox = Outbox(topology(topology_frame_max_bytes=100))
     put(lane_of(outbox), ["x" * 200])
     assert outbox.drain_tuples() == []
@@ -384,7 +384,7 @@ def test_completions_for_nobody_are_counted_and_dropped(task: int) -> None:
 
 
 def test_frames_of_completions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As frames of acks are."""
+    """The limit is the same as for ack frames."""
     monkeypatch.setattr(completion_box, "_MAX_ROWS", 2)
     box = CompletionBox(topology())
     box.acked = {1: [1, 2, 3, 4, 5]}

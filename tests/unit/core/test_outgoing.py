@@ -19,7 +19,7 @@ ALL = [
 
 
 def test_records_in_columns_are_numbered_among_the_others() -> None:
-    """Iterated, and asked for one by one."""
+    """Iteration and indexing return the same records."""
     records = EpochRecords([FRAME, COLUMNS, FRAME, WITH_HEADERS])
     assert list(records) == ALL
     assert len(records) == len(ALL)

@@ -1,4 +1,4 @@
-"""How long a record is for Kafka."""
+"""The size of a record in Kafka."""
 
 from itertools import product
 
@@ -22,7 +22,7 @@ def test_a_record_has_the_length_that_a_broker_sees() -> None:
 
 @pytest.mark.parametrize("length", [63, 64, 8191, 8192, 1_048_575, 1_048_576])
 def test_lengths_are_written_with_seven_bits_a_byte(length: int) -> None:
-    """And a sign, so the steps are at the powers of 64, 8192 and so on."""
+    """Lengths are signed, so the steps are at the powers of 64, 8192 and so on."""
     digits = 1 + sum(length >= step for step in (64, 8192, 1_048_576))
     body = 3 + 1 + digits + length + 1
     before = 1 + sum(body >= step for step in (64, 8192, 1_048_576))
@@ -33,7 +33,7 @@ def test_lengths_are_written_with_seven_bits_a_byte(length: int) -> None:
     ("kind", "part"), list(product(("text", "bytes"), ("value", "key", "header")))
 )
 def test_what_no_client_sends_is_too_large(kind: str, part: str) -> None:
-    """Whatever it is that is long; up to the limit nothing is said."""
+    """The limit applies to each part of a record. A record at the limit is accepted."""
 
     def made(size: int) -> OutgoingRecord:
         data = "x" * size if kind == "text" else b"x" * size

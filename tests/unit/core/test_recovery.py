@@ -1,4 +1,4 @@
-"""Which local copies are trusted, and from where the log is read."""
+"""Validity of local copies, and the log offset at which the recovery starts."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ LOG = ChangelogState(b"topic", low=0, high=200, tombstone_secs=DAY)
 
 
 def test_valid_copy_reads_only_later_records() -> None:
-    """And says no sooner than at its end that it is newer than it was."""
+    """The copy counts as newer only after the read has reached the end."""
     assert plan_recovery(COPY, LOG, NOW) == RecoveryPlan(100, "", COPY.current)
 
 
@@ -78,7 +78,10 @@ def test_clocks_may_differ(age: float) -> None:
 
 
 def test_interrupted_recoveries_do_not_make_the_copy_younger() -> None:
-    """What a piece includes is as old as the copy that it was added to: what was deleted in between may be ahead of it."""
+    """A partial recovery is as old as the copy that it extended.
+
+    It may still hold keys that were deleted in between.
+    """
     copy: Any = COPY
     for reached in range(100, 104):
         copy = LocalCopy(b"topic", reached, plan_recovery(copy, LOG, NOW + reached).since)

@@ -94,7 +94,7 @@ def test_each_consumer_gets_its_share() -> None:
 
 
 def test_stream_without_consumers_has_no_lanes() -> None:
-    """It has routes, with nobody in them."""
+    """It has routes without targets."""
     topology = wired(lambda b: b.direct_grouping("source", "to-one"))
     assert chosen(route_of(topology), 1, 2) == []
 
@@ -122,7 +122,7 @@ def test_fields_grouping_is_the_same_for_every_emitter() -> None:
     [(1, 1.0, True), (0, 0.0, -0.0, False), (2**53, float(2**53)), (10**20 * 1.0, 10.0**20)],
 )
 def test_equal_numbers_go_to_the_same_task(equal: Sequence[Any]) -> None:
-    """What is equal in Python is one key, whether it is an int, a float or a bool."""
+    """Values that are equal in Python are one key, whether int, float or bool."""
     route = route_of(wired(lambda b: b.fields_grouping("source", "key"), tasks=97))
     assert len({tuple(chosen(route, value, 0)) for value in equal}) == 1
 
@@ -225,7 +225,10 @@ def test_partial_keys_use_two_tasks_a_key_and_balance() -> None:
 
 
 def both_choices(topology: Topology, key: Any) -> frozenset[int]:
-    """Where a partial key may go: a task that has sent nothing yet sends its second tuple to the other choice."""
+    """Returns the two choices of a partial key.
+
+    A new task sends its second tuple to the other choice.
+    """
     route = route_of(topology)
     return frozenset(task for _ in range(2) for task in chosen(route, key, 0))
 
@@ -265,7 +268,7 @@ def test_a_partial_key_of_one_task() -> None:
 
 
 def test_the_choices_for_a_key_never_change() -> None:
-    """Nor differ from one process or version of Python to another: at most two tasks see a key."""
+    """They are the same in every process and version of Python, so at most two tasks see a key."""
     topology = wired(lambda b: b.partial_key_grouping("source", "key"), tasks=8)
     choices = [both_choices(topology, key) for key in ("apple", 7, b"x", ["x", 1])]
     assert choices == [{6, 10}, {7, 9}, {4, 10}, {3, 8}]
@@ -290,7 +293,7 @@ def test_a_direct_stream_has_a_lane_for_each_task() -> None:
 
 
 class Chosen(CustomStreamGrouping):
-    """Chooses what the test says, and notes how it was prepared."""
+    """Returns the test's choice, and records the arguments of `prepare`."""
 
     def __init__(self, choice: Any) -> None:
         self.choice = choice
@@ -318,7 +321,7 @@ def test_custom_grouping_chooses_by_task_id() -> None:
 
 @pytest.mark.parametrize("choice", [[1], [3, 7], None, 3, [[3]], ["3"]])
 def test_custom_grouping_that_chooses_wrongly(choice: Any) -> None:
-    """Ids that are no tasks of the consumer, or no list of ids, are refused with what was returned."""
+    """The error shows a result that is not a list, or that has ids of other tasks."""
     route = route_of(wired(lambda b: b.custom_grouping("source", Chosen(choice))))
     with pytest.raises(
         EmitError,

@@ -158,7 +158,7 @@ def test_turns_without_a_tuple_are_ever_further_apart() -> None:
 
 
 def test_quiet_spouts_rest_longer() -> None:
-    """Somebody else looks for something to emit then."""
+    """The source's own thread looks for new messages during that time."""
     quiet = True
     spout = Spouts(Numbers(), topology_sleep_spout_wait_strategy_time_ms=10)
     spout.spouts.quiet = lambda: quiet
@@ -177,7 +177,7 @@ def test_quiet_spouts_rest_longer() -> None:
 
 
 def test_spouts_get_their_turns_when_they_are_due() -> None:
-    """Nothing but the clock asks for them: one at once, and one after each rest."""
+    """Only the clock triggers them: the first at once, and the others after each rest."""
     numbers = Numbers()
     spout = Spouts(numbers)
     spout.assign(t0=0)
@@ -200,7 +200,7 @@ def test_spouts_get_their_turns_when_they_are_due() -> None:
 
 
 def test_turn_is_not_due_while_one_is_taken() -> None:
-    """A driver that goes by `due` would otherwise ask for it all the time."""
+    """A driver that follows `due` would otherwise start a second turn in a busy loop."""
     spout = Spouts(Numbers())
     spout.assign(t0=0)
     (turn,) = spout.spouts.emit(spout.now)
@@ -224,7 +224,7 @@ def test_polls_wait_behind_all_other_work() -> None:
     spout.do([turn])
     assert numbers.notes[-1] == "close"
     assert engine.frames_in == 1
-    assert engine.intake.records == 0  # what was not executed is not in hand any more
+    assert engine.intake.records == 0  # a revoked record no longer counts as in hand
 
 
 def test_a_deactivated_topology_emits_nothing_and_hears_of_its_trees() -> None:
@@ -270,11 +270,11 @@ def test_an_activate_that_raises_ends_the_process() -> None:
         spout.emit()
 
 
-# What cannot be used.
+# Invalid input.
 
 
 def test_completions_that_are_no_frame_become_dead_letters() -> None:
-    """And the record after them is heard."""
+    """The spout still receives the next completion."""
     numbers = Numbers()
     spout = Spouts(numbers)
     spout.assign(t1=0)
@@ -333,7 +333,10 @@ def test_a_spout_hears_when_its_dead_letter_is_stored() -> None:
 
 
 def test_a_letter_has_the_component_whose_task_failed_and_what_the_process_puts_on_it() -> None:
-    """No component has the task 99: somebody else has said that. Letters without coordinates do not replace each other."""
+    """The unknown task 99 gets no component name.
+
+    Letters without coordinates do not replace each other.
+    """
 
     class Losing(Numbers):
         def next_tuple(self) -> None:
@@ -374,7 +377,7 @@ def with_open_tree(journal: Journal | None = None, **settings: Any) -> tuple[Spo
 
 
 def test_a_task_that_leaves_emits_no_more_and_waits_for_its_trees() -> None:
-    """It hears of them meanwhile, and closes when the last has ended."""
+    """It still receives their completions, and closes after the last one."""
     journal = Journal()
     spout, numbers, root = with_open_tree(journal)
     assert released(spout.revoke(0)) == []
@@ -411,7 +414,7 @@ def test_what_a_last_call_raises_is_reported_and_the_others_are_closed(method: s
     journal, untidy = Journal(), Untidy()
     spout = Spouts(untidy, journal)
     spout.assign(t0=0, t1=0)
-    spout.emit()  # which activates them
+    spout.emit()  # activates them
     assert released(spout.revoke(0, 1)) == [Close(0), Release(0), Close(1), Release(1)]
     assert untidy.notes[-2:] == ["close", "close"]
     assert journal.errors == [("no", f"in {method}")] * 2

@@ -152,7 +152,7 @@ def test_reset_does_not_last(harness: Harness) -> None:
 
 
 def test_tuples_emitted_after_a_long_sleep_do_not_time_out_early(harness: Harness) -> None:
-    """A process that stood still for minutes must not fail what it emits on waking, by whatever call it emits."""
+    """A process that was paused for minutes must not fail its first emits."""
     old = harness.send("old")
     harness.spout.on_fail = harness.spout.on_ack = harness.emitting(["again"], "again")
     acked = harness.send("acked")
@@ -182,7 +182,7 @@ def test_news_that_waited_with_a_sleeping_task_still_counts(harness: Harness) ->
 
 
 def test_max_spout_pending_holds_the_spout_back() -> None:
-    """At the limit `next_tuple` is not called; the task says that it is throttled; an ack or fail lets it go on."""
+    """At the limit, the task does not call `next_tuple` and is throttled. A completion resumes it."""
     harness = Harness(topology_max_spout_pending=2)
     roots = [harness.send(number) for number in range(2)]
     assert not harness.task.throttled
@@ -199,7 +199,7 @@ def test_max_spout_pending_holds_the_spout_back() -> None:
 
 
 def test_the_limit_is_checked_between_calls() -> None:
-    """One call may emit more than the limit; capacity says when to stop, and is never negative."""
+    """One call may exceed the limit. `capacity` is then 0, and never negative."""
     harness = Harness(topology_max_spout_pending=2)
     emits = [harness.emitting([str(number)], number) for number in range(5)]
     harness.next_tuple(lambda: [emit() for emit in emits].clear())
@@ -208,7 +208,7 @@ def test_the_limit_is_checked_between_calls() -> None:
 
 
 def test_deactivated_spout_emits_nothing_but_receives_completions(harness: Harness) -> None:
-    """What is in flight is acked, fails or times out as ever."""
+    """Pending messages are acked, failed or timed out as usual."""
     first, second = harness.send("m1"), harness.send("m2")
     harness.send("m3")
     harness.run(harness.task.deactivate())
@@ -227,7 +227,7 @@ def test_deactivated_spout_emits_nothing_but_receives_completions(harness: Harne
 
 
 def test_activation_changes_are_notified_once(harness: Harness) -> None:
-    """Of each change, however often it is asked for; a task begins inactive."""
+    """Repeated requests for one state make one call. A new task is inactive."""
     told: list[str] = []
     harness.spout.activate = lambda: told.append("activate")  # type: ignore[method-assign]
     harness.spout.deactivate = lambda: told.append("deactivate")  # type: ignore[method-assign]
@@ -294,7 +294,7 @@ def test_tuple_without_subscribers_is_acked_immediately(harness: Harness) -> Non
 
 @pytest.mark.parametrize("call", ["ack", "fail"])
 def test_immediate_acks_are_delivered_with_the_next_tick(call: str) -> None:
-    """A spout at its limit that emits to nobody from `ack` or `fail` hears of it with the next tick."""
+    """A spout at its limit gets the ack of an emit without consumers at the next tick."""
     harness = Harness(topology_max_spout_pending=1)
     root = harness.send("m")
     setattr(harness.spout, f"on_{call}", harness.emitting([1, 2], "n", stream="unheard"))
@@ -343,7 +343,7 @@ def test_direct_emits(harness: Harness) -> None:
     ],
 )
 def test_wrong_emits_are_refused(harness: Harness, values: list[Any], how: Any, said: str) -> None:
-    """Nothing is sent, nothing is tracked; the message says what is declared."""
+    """Nothing is sent or tracked. The message lists the declared fields."""
     with pytest.raises(EmitError, match=said):
         harness.emit(values, "m", **how)
     assert harness.outbox.drain_tuples() == []
@@ -352,7 +352,7 @@ def test_wrong_emits_are_refused(harness: Harness, values: list[Any], how: Any, 
 
 @pytest.mark.parametrize("returned", [[3], True, iter(())])
 def test_a_method_that_returns_something(harness: Harness, returned: Any) -> None:
-    """It is an error of the component, in words: a generator, say, has done nothing."""
+    """The task reports it as an error, because a returned generator, for example, has not run."""
     harness.spout.todo = [lambda: returned]
     asyncio.run(drive(harness.task.next_tuple(0.0)))
     ((error, doing),) = harness.errors
@@ -365,7 +365,7 @@ def boom(*_: Any) -> Any:
 
 
 def test_spout_continues_after_an_exception(harness: Harness) -> None:
-    """Errors in next_tuple, ack and fail are reported with what was being done; what was emitted stays emitted."""
+    """The report names the method that failed. Emits before the error stay valid."""
 
     def emit_and_raise() -> None:
         harness.emit(["apple"], "m")
@@ -419,7 +419,7 @@ def test_every_method_may_be_async(harness: Harness) -> None:
 
 
 def test_dead_letters_of_a_spout(harness: Harness) -> None:
-    """They wait in the outbox with the task's name on them, and with whom to tell when the broker has them."""
+    """They wait in the outbox with the task's name and with the callback for their delivery."""
     stored: list[str] = []
     harness.task.collector.dead_letter(
         "does not decode",

@@ -22,7 +22,7 @@ class Frozen:
 
 
 class Table:
-    """What is stored, as a changelog would give it back."""
+    """The stored rows, as a changelog would return them."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
@@ -92,7 +92,10 @@ def test_deleting() -> None:
 
 
 def test_delete_returns_the_previous_value() -> None:
-    """Be it in memory, on the disk or put a moment ago; what cannot be read can be deleted all the same."""
+    """The value may be in memory, on disk or new.
+
+    A value that cannot be decoded can be deleted too.
+    """
     table = Table()
     table.rows = {b"stored": b"\x07", b"broken": b"\xc1"}
     state = table.state()
@@ -110,7 +113,7 @@ def test_delete_returns_the_previous_value() -> None:
 
 
 def test_checkpoint_contains_changes_since_the_last_one() -> None:
-    """And nothing else; what changes after it was taken waits for the next."""
+    """A change after the checkpoint waits for the next one."""
     table = Table()
     state = table.state()
     state.put("a", 1)
@@ -127,7 +130,7 @@ def test_checkpoint_contains_changes_since_the_last_one() -> None:
 
 
 def test_stored_keys_are_loaded_once() -> None:
-    """Also those that are not there."""
+    """This includes missing keys."""
     table = Table()
     state = table.state()
     for _ in range(3):
@@ -237,7 +240,7 @@ class Unknown:
     "value", [Unknown(), 2**64, -(2**63) - 1, [2**64], 1j, "\ud800", {"a": Unknown()}]
 )
 def test_unencodable_value_is_refused_by_put(value: Any) -> None:
-    """With the key's name; what the key had stays, and the checkpoint is as if nothing had happened."""
+    """The error names the key. The key keeps its old value, and the checkpoint is unaffected."""
     table = Table()
     state = table.state()
     state.put("bad", 1)
@@ -278,7 +281,7 @@ def test_a_key_that_cannot_be_stored(key: Any, error: type[Exception]) -> None:
     [2**64 - 1, -(2**63), True, 0.5, float("nan"), "ä", "x" * 99, "x" * 100, b"", None, Colour.RED],
 )
 def test_accepted_values_can_be_stored_by_a_checkpoint(value: Any) -> None:
-    """Whether it is encoded at once or later."""
+    """This holds for values that are encoded at once and for those that are encoded later."""
     table = Table()
     state = table.state()
     state.put("k", value)
@@ -339,7 +342,7 @@ def test_a_state_is_a_dict_that_falls_back_to_its_checkpoint(steps: list[tuple[s
     st.none() | st.text("abß\U0001f404/", max_size=2),
 )
 def test_range_matches_a_sorted_dict(changes: Any, start: str, end: str | None) -> None:
-    """Of what is stored, on its way there, and changed since."""
+    """The range covers stored rows, rows that are being stored, and later changes."""
     table, truth = Table(), dict[str, int]()
     state = table.state()
     for kind, key, value in changes:
@@ -444,7 +447,7 @@ def _read_by_range(state: TaskState) -> Callable[[str], Any]:
 
 @pytest.mark.parametrize("made", [list, lambda: {"x": [1]}, lambda: [[1]]])
 def test_a_change_without_a_put_changes_nothing(made: Any) -> None:
-    """Neither to what was put, nor to what was read, in whichever way, nor to what is inside."""
+    """This holds for put and read values, for each read method, and for nested values."""
     table = Table()
     state = table.state()
     value = made()

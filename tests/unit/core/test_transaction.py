@@ -1,4 +1,4 @@
-"""What is asked of Kafka for one transaction, and what follows from each answer."""
+"""The Kafka requests of one transaction, and the reaction to each answer."""
 
 from collections.abc import Iterable
 
@@ -14,8 +14,10 @@ BEGIN, ABORT, REPLACE = Request.BEGIN, Request.ABORT, Request.REPLACE
 def asked(
     transactions: Transactions, answers: Iterable[Answer], *, late: int = -1
 ) -> list[Request]:
-    """The requests for one thing that is written, if these are the first answers and all else is done at once; but for number
-    `late`, which takes its time."""
+    """Returns the requests of one write whose first answers are `answers`, and whose others are `DONE`.
+
+    All answers come at once, except that of request `late`.
+    """
     writing, made, given = transactions.begin(), list[Request](), iter(answers)
     while writing.next is not None:
         made.append(writing.next)
@@ -24,7 +26,7 @@ def asked(
 
 
 def test_records_have_arrived_before_offsets_are_handed_in() -> None:
-    """And then it is committed."""
+    """The commit comes last."""
     assert asked(Transactions(), []) == [BEGIN, WRITE, FLUSH, OFFSETS, COMMIT]
 
 
@@ -47,21 +49,21 @@ def test_what_is_refused_is_taken_back_and_written_again() -> None:
 
 
 def test_an_abort_is_asked_for_again_too() -> None:
-    """And its late copy could end the next transaction."""
+    """A late copy of the abort could end the next transaction."""
     made = asked(Transactions(), [DONE, DONE, DONE, REFUSED, NONE])
     assert made == [BEGIN, WRITE, FLUSH, OFFSETS, ABORT, ABORT, REPLACE, BEGIN, *REQUEST_ORDER]
 
 
 @pytest.mark.parametrize("late", [3, 4])
 def test_a_producer_whose_request_took_long_is_replaced(late: int) -> None:
-    """Before the next transaction, not amid this one."""
+    """The new producer comes before the next transaction. The present one continues."""
     transactions = Transactions()
     assert asked(transactions, [], late=late) == [BEGIN, *REQUEST_ORDER]
     assert asked(transactions, []) == [REPLACE, BEGIN, *REQUEST_ORDER]
 
 
 def test_an_abort_that_took_long_is_followed_by_another_producer() -> None:
-    """Its copy would take back half of what is written again."""
+    """A late copy of the abort would roll back half of the rewritten records."""
     made = asked(Transactions(), [DONE, DONE, DONE, REFUSED], late=4)
     assert made == [BEGIN, WRITE, FLUSH, OFFSETS, ABORT, REPLACE, BEGIN, *REQUEST_ORDER]
 

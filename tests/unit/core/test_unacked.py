@@ -1,4 +1,4 @@
-"""What a bolt holds is remembered until it is finished, and not for ever."""
+"""A bolt's held tuples are remembered until they are finished or have timed out."""
 
 import pytest
 

@@ -59,7 +59,7 @@ BAD = [
 def frame_of(
     *values: Any, more: dict[int, dict[int, int]] | None = None, tracked: bool = True
 ) -> TupleFrame:
-    """Of words; the n-th has the root n + 1 and the edge 100 + n."""
+    """Builds a frame of words. The n-th word has the root n + 1 and the edge 100 + n."""
     count = len(values)
     roots, edges = pack_ids(range(1, count + 1)), pack_ids(range(100, 100 + count))
     ids = (roots, edges) if tracked else (b"", b"")
@@ -107,7 +107,7 @@ def test_other_tuples_keep_their_tasks() -> None:
 @pytest.mark.parametrize("kind", [Plain, Basic])
 @pytest.mark.parametrize("bad", BAD)
 def test_a_bolt_executes_the_others_and_fails_it(kind: Any, bad: Any) -> None:
-    """The error says who emitted it, and what is wrong with it."""
+    """The error names the component that emitted the value, and the reason."""
     bolt = kind()
     harness = Harness(bolt)
     if kind is Plain:
@@ -150,7 +150,7 @@ def test_a_frame_of_nothing_else(tracked: bool, bolt: Basic) -> None:
 
 
 def test_nesting_limit_counts_from_the_value() -> None:
-    """The depth that is allowed counts from where one stands: who reads may stand deeper than who wrote."""
+    """The allowed depth counts from the value, so the reader's own call depth does not matter."""
     depth = next(
         depth
         for depth in range(1000, 0, -1)
@@ -234,11 +234,11 @@ def test_whatever_is_emitted_each_tuple_is_read_or_lost(values: list[Any]) -> No
 
 
 def test_in_a_topology_the_neighbours_are_acked() -> None:
-    """And the spout is told of the one that is not."""
+    """The spout receives the failure of the other message."""
 
     class Sink(BasicBolt):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """Nothing."""
+            """Declares no fields."""
 
         def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
             """Does nothing."""

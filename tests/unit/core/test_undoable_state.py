@@ -47,12 +47,12 @@ def table(**values: Any) -> Table:
 
 
 def weight(state: UndoableState) -> int:
-    """What the cache is said to weigh."""
+    """Returns the recorded weight of the cache."""
     return state._weight
 
 
 def test_a_put_that_is_refused_leaves_nothing_to_take_back() -> None:
-    """A bolt may catch what `put` raises, and go on; when it fails after that, all is as it was."""
+    """A bolt may catch the error of `put` and continue. A later failure restores the earlier state."""
     made = table(a=1)
     before = weight(made.state)
     made.state.get("a")
@@ -93,7 +93,7 @@ def test_a_delete_is_taken_back() -> None:
 
 
 def test_what_is_discarded_is_not_read_and_comes_back() -> None:
-    """Whether it was stored, put, or never there; and a later discard of another execution stays."""
+    """The value may be stored, put or missing. A later discard by another execution stays."""
     made = table(a=[1])
     made.state.put("b", 2)
     made.state.begin()
@@ -130,7 +130,7 @@ def test_what_earlier_executions_did_stays() -> None:
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_a_value_that_was_changed_in_place_is_as_it_was(stored: bool) -> None:
-    """Whether the bolt had put it again or not, and whether it was stored before or only put."""
+    """The value is restored whether it was stored or only put, and also if the bolt put it again."""
     made = table(a=[1], b=[1]) if stored else table()
     if not stored:
         made.state.put("a", [1])
@@ -162,7 +162,7 @@ def test_a_value_on_its_way_to_the_changelog_is_as_it_was_cut() -> None:
 
 
 def test_what_cannot_be_stored_is_refused_and_nothing_has_changed() -> None:
-    """A bolt that catches the error goes on with the value from before; so does one that does not."""
+    """The old value stays, whether or not the bolt catches the error."""
     made = table(a=1)
     with pytest.raises(TypeError, match="cannot be stored"):
         made.state.put("a", object())
@@ -175,7 +175,7 @@ def test_what_cannot_be_stored_is_refused_and_nothing_has_changed() -> None:
 @pytest.mark.parametrize("value", [LONG, 1, [LONG], None])
 @pytest.mark.parametrize("following", ["short", LONG + LONG, [1]])
 def test_a_failed_execution_leaves_the_weight_of_the_cache(value: Any, following: Any) -> None:
-    """Else the cache would grow beyond its bound, or forget all at every turn."""
+    """Otherwise the cache would exceed its limit, or drop everything at each turn."""
     made = table(a=value)
     made.state.get("a")
     if isinstance(value, list):
@@ -222,8 +222,11 @@ def _changed(value: Any) -> Any:
 
 @given(st.lists(STEPS, max_size=40))
 def test_it_is_as_a_dict_that_is_copied_before_each_execution(steps: list[tuple[Any, ...]]) -> None:
-    """Random executions with puts, deletes and changes in place, among cuts and commits: `take_back` gives the copy again, what is
-    stored follows what was not taken back, and the weight is that of what is in memory."""
+    """Compares random puts, deletes, changes in place, cuts and commits with copied dicts.
+
+    `take_back` restores the copy, the stored rows exclude undone changes, and the weight covers the
+    rows in memory.
+    """
     made, model, cut = Table(), Model(), list[tuple[bytes, bytes | None]]()
     state = made.state
     copied = _copy(model.now)
@@ -238,7 +241,7 @@ def test_it_is_as_a_dict_that_is_copied_before_each_execution(steps: list[tuple[
             case ("delete", key):
                 assert state.delete(key) == model.now.pop(key, None)
             case ("change", key):
-                _changed(state.get(key))  # and the execution fails
+                _changed(state.get(key))  # the execution fails
                 state.take_back()
                 state.begin()
                 model.now = _copy(copied)

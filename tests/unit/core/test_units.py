@@ -44,7 +44,7 @@ def test_nothing_is_finished_behind_an_unfinished_unit() -> None:
 
 
 def test_results_may_have_arrived_while_acks_wait() -> None:
-    """What is executed and has arrived, though it is not closed, and nothing behind what has not."""
+    """Units count as arrived up to the first one that has not, also if they are not closed."""
     progress, units = InputProgress(0), [Unit(), Unit(), Unit()]
     for number, unit in enumerate(units):
         unit.add()
@@ -64,7 +64,7 @@ def test_an_offset_that_was_committed_is_never_taken_back() -> None:
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=20), st.randoms(use_true_random=False))
 def test_the_offset_never_passes_an_unfinished_unit(sizes: list[int], random: Random) -> None:
-    """In whatever order units finish."""
+    """Units may finish in any order."""
     progress, units, offset = InputProgress(0), [], 0
     for size in sizes:
         units.append((offset, Unit()))

@@ -1,4 +1,4 @@
-"""A tuple whose value no state can hold fails alone: its task goes on, and stores what the others did."""
+"""A tuple with an unstorable value fails alone. Its task continues, and stores the other values."""
 
 from collections.abc import Callable
 from typing import Any

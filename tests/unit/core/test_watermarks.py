@@ -107,7 +107,7 @@ def spout_times(*, holds: bool, idle: int | None = None) -> SpoutTimes:
 
 
 def test_a_spout_holds_time_back_for_what_it_may_emit_again() -> None:
-    """In flight, or failed a moment ago; and no longer for what it gives up."""
+    """The mark waits for messages in flight and for failed ones, but not for messages given up."""
     times = spout_times(holds=True)
     assert times.mark(0.0, empty=True) == UNKNOWN
     times.emitted("default", [[100]], [1], ["a"])
@@ -168,7 +168,7 @@ def test_a_function_may_find_the_time() -> None:
 
 
 def test_the_lowest_counts_and_idle_ones_do_not() -> None:
-    """If all are idle, nobody is waited for."""
+    """If all are idle, the mark is idle too."""
     assert lowest([Mark(5), Mark(3), Mark(1, idle=True)]) == Mark(3)
     assert lowest([Mark(5, idle=True), Mark(3, idle=True)]) == Mark(5, idle=True)
     assert lowest([Mark(5), UNKNOWN]) == UNKNOWN
@@ -180,7 +180,7 @@ def frame_of(marks: dict[int, Mark]) -> TupleFrame:
 
 
 def test_a_bolt_combines_all_tasks_of_its_inputs() -> None:
-    """One that has sent nothing is waited for, and strangers are not heard."""
+    """It waits for a task that has sent nothing, and ignores marks of unknown tasks."""
     topology = chain(Clicks("at")).build()
     marks = TaskMarks(topology, TimePlan(topology), "pass", Pass())
     marks.arrived(frame_of({1: Mark(50), 99: Mark(1)}), 0)
@@ -204,7 +204,7 @@ def test_a_watermark_counts_when_the_tuples_before_it_are_finished() -> None:
     assert marks.mark == Mark(30)
 
 
-# Who takes part.
+# Participants.
 
 
 def test_watermarks_go_to_windows_and_to_bolts_on_the_way_there() -> None:

@@ -109,7 +109,7 @@ def decoded_or_refused(data: bytes) -> list[Frame]:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_frame_or_refused(data: bytes) -> None:
-    """Random bytes raise nothing but `FrameError`."""
+    """Random bytes raise only `FrameError`."""
     decoded_or_refused(data)
 
 
@@ -161,7 +161,7 @@ def head(
     ],
 )
 def test_frames_that_contradict_themselves(data: bytes | None, said: str) -> None:
-    """Counts, widths and positions must fit; the message says which do not."""
+    """Counts, widths and positions must agree. The message names the one that does not."""
     with pytest.raises(FrameError, match=said):
         decode(TupleFrame, data)
 
@@ -201,7 +201,7 @@ def test_columns_of_wrong_width() -> None:
     ],
 )
 def test_a_frame_that_claims_more_than_it_has(lie: bytes) -> None:
-    """What a frame claims is not allocated before it is seen."""
+    """The decoder checks a frame's length before it allocates memory."""
     data = head()[:-2] + lie
     tracemalloc.start()
     try:
