@@ -215,14 +215,14 @@ def all_are_in_the_books(cluster: LocalCluster) -> None:
 
 @dataclass(frozen=True)
 class Bug:
-    """A topology that has it, the same without it, and the judge of both."""
+    """A topology with a bug, the same topology without it, and the judge of both."""
 
     name: str
     wrong: Callable[[], Topology]
     right: Callable[[], Topology]
     judge: Callable[[LocalCluster], None]
     least: float = 1 / 3
-    """Of the seeds, the part that must find it."""
+    """The share of the seeds that must find the bug."""
 
 
 BUGS = [

@@ -22,7 +22,7 @@ from tests.unit.testing.wordcount import Count, Hold, Split
 
 
 class Told(Bolt):
-    """Does what the word in its tuple says."""
+    """Performs the action that its tuple names."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("value")
@@ -67,7 +67,7 @@ class Told(Bolt):
 
 
 def test_a_basic_bolt() -> None:
-    """Messages are numbered; what it emits hangs on its input, which is acked."""
+    """Messages are numbered. Emits are anchored to the input, and the input is acked."""
     split = BoltTester(Split(), "sentence")
     assert [split.give(["the cow"]), split.give([""]), split.give(["moon"])] == [0, 1, 2]
     assert split.emitted() == [["the"], ["cow"], ["moon"]]
@@ -105,7 +105,7 @@ def test_a_bolt_that_raises() -> None:
     ],
 )
 def test_outcomes_of_a_message(order: str, outcome: str, anchors: list[Any]) -> None:
-    """It is acked, failed, or held; and what was emitted hangs on it or on nothing."""
+    """The message is acked, failed or held, and the emit is anchored or unanchored."""
     told = BoltTester(Told(), "order")
     told.give([order])
     assert {name: getattr(told, name) for name in ("acked", "failed", "held")} == {
@@ -185,7 +185,7 @@ class Gather(Hold):
 
 
 def test_ticks() -> None:
-    """A bolt that works on ticks; what hangs on several messages says so; it is the object that was given."""
+    """A bolt that works on ticks emits the given objects, anchored to several messages."""
     gather = BoltTester(Gather(), "x")
     gather.give(["a"])
     gather.give(["b"])
@@ -238,7 +238,7 @@ def test_settle_waits_for_callbacks() -> None:
 
 
 def test_a_tuple_too_large() -> None:
-    """Its message fails and the error says why."""
+    """Its message fails, and the error names the reason."""
     told = BoltTester(Split(), "sentence")
     told.give(["x" * 800_000])
     told.give(["fine"])
@@ -263,7 +263,7 @@ def test_resources_settings_and_cleanup() -> None:
 
 
 def test_wrong_tuples() -> None:
-    """What is no input of the bolt is answered with its inputs."""
+    """The error for an unknown input lists the bolt's inputs."""
     pair = BoltTester(Pair(), inputs={"a": ["left"], ("b", "named"): ["right"]})
     for source in (None, "c", "b"):
         with pytest.raises(TopologyError, match=r"the bolt's inputs are 'a', \('b', 'named'\)"):
@@ -304,7 +304,7 @@ class Buffered(StatefulBolt):
 
 
 def test_a_checkpoint() -> None:
-    """What `pre_prepare` puts into the state is stored; `pre_commit` follows; ids grow."""
+    """The puts of `pre_prepare` are stored, `pre_commit` follows, and the checkpoint ids grow."""
     tester = BoltTester(Buffered(), "word")
     for word in ("cow", "cow", "moon"):
         tester.give([word])
@@ -319,13 +319,13 @@ def test_a_checkpoint() -> None:
 
 
 def test_a_checkpoint_of_a_bolt_without_state() -> None:
-    """There is nothing to store, so somebody is mistaken."""
+    """The bolt has nothing to store, so the call is a mistake."""
     with pytest.raises(TopologyError, match="a Split has no checkpoints: make it a StatefulBolt"):
         BoltTester(Split(), "sentence").checkpoint()
 
 
 def test_a_state_that_cannot_be_stored() -> None:
-    """By the checkpoint at the latest it is told."""
+    """The error comes with the checkpoint at the latest."""
     tester = BoltTester(Buffered(), "word")
     with pytest.raises(TypeError, match="'cow'"):  # noqa: PT012 - `put` may refuse it already
         tester.bolt.state.put("cow", object())

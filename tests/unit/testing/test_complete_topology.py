@@ -59,7 +59,10 @@ def topology() -> Topology:
 
 
 def test_all_tuples_of_every_stream_are_returned() -> None:
-    """Also of streams that nobody hears; message ids are positions; named streams can be fed."""
+    """This includes streams without consumers.
+
+    Message ids are positions, and named streams can be fed.
+    """
     result = complete_topology(
         topology(),
         {"sentences": [["the cow"], [""], FixedTuple(["stop", 1], "control"), ["moon"]]},

@@ -11,7 +11,10 @@ DOCS = Path(__file__).parents[3] / "docs" / "guides"
 
 
 def blocks(page: str) -> str:
-    """The page as a module: whatever is no block of Python is left empty, so that line numbers stay the page's."""
+    """Returns the page's Python blocks as a module.
+
+    All other lines are empty, to keep line numbers.
+    """
     lines: list[str] = []
     inside = False
     for line in page.splitlines():

@@ -25,7 +25,7 @@ class Twice(BasicBolt):
         declarer.declare("id", "value")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Of the number 3 the second value is larger than a record may be."""
+        """Emits two tuples. For number 3, the second one exceeds the record limit."""
         collector.emit((tuple["id"], "first"))
         collector.emit((tuple["id"], "x" * (_LIMIT if tuple["id"] == 3 else 1)))
 

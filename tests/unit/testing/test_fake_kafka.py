@@ -33,7 +33,7 @@ SEEDS = range(5)
 
 
 class Upper(BasicBolt):
-    """Writes lines in capitals; fails those that say so, once each."""
+    """Writes lines in capitals. A line that contains an order to fail, fails once."""
 
     failed: set[str]
 
@@ -81,7 +81,7 @@ def out(kafka: FakeKafka) -> Counter[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_from_topic_to_topic(seed: int) -> None:
-    """What is produced comes out, is acked, and its offsets are stored when their time has come."""
+    """Each message is written and acked, and its offset is stored at the next interval."""
     kafka = produced("a", "b", "c")
     source = config()
     with kafka.cluster(wired(source), seed) as cluster:
@@ -116,7 +116,7 @@ def test_nothing_is_lost_by_a_crash(seed: int, victim: str) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_nothing_is_lost_among_faults(seed: int) -> None:
-    """Of any kind, at any time: every line comes out, and the offsets stand behind the last one."""
+    """Under random faults, every line is written, and the offsets end after the last one."""
     random = Random(seed)
     lines = [f"line {number}" for number in range(random.randint(1, 30))]
     kafka = produced(*lines, partitions=3)
@@ -147,7 +147,7 @@ def test_nothing_is_lost_among_faults(seed: int) -> None:
 
 
 def test_a_crash_repeats_what_was_not_stored() -> None:
-    """And not what was."""
+    """Messages below the stored offset are not repeated."""
     kafka, source = produced("a", "b", partitions=1), config()
     with kafka.cluster(wired(source)) as cluster:
         cluster.advance_time(3)
@@ -229,7 +229,7 @@ def test_a_record_that_the_broker_refuses() -> None:
             cluster.run_until_idle(5000)
         assert set(out(kafka)) == {
             "A"
-        }  # perhaps twice: it is written again with those that were refused beside it
+        }  # perhaps twice: it is written again with the refused ones next to it
         assert "quota exceeded" in str(cluster.errors[0].error)
         assert len(cluster.failed("lines")) > 1
         kafka.refuse = lambda topic, key, value: None

@@ -1,4 +1,4 @@
-"""`FakeKafka` as servers: topics that are late, grow, expire or are made anew; and the ways in which spouts and bolts use them."""
+"""`FakeKafka` with late, growing, expiring and recreated topics, and the reactions of its clients."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ from tests.unit.testing.test_fake_kafka import SEEDS, config, out, produced, wir
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_work_continues_after_an_outage(seed: int) -> None:
-    """Nothing is read, written or stored meanwhile; all goes on when they are back."""
+    """During the outage, nothing is read, written or stored. Work continues after it."""
     kafka, source = produced("a", "b"), config()
     with kafka.cluster(wired(source), seed) as cluster:
         for _ in range(10 * seed):
@@ -53,7 +53,7 @@ def test_work_continues_after_an_outage(seed: int) -> None:
 
 
 def test_late_topic_is_reported_and_found() -> None:
-    """The spout says so, and finds it when it is."""
+    """The spout reports the missing topic, and reads it after its creation."""
     kafka, source = FakeKafka({"out": 1}), config()
     with kafka.cluster(wired(source)) as cluster:
         cluster.advance_time(5)
@@ -65,7 +65,7 @@ def test_late_topic_is_reported_and_found() -> None:
 
 
 def test_missing_sink_topic_acks_nothing() -> None:
-    """What is written to it is not acked."""
+    """Tuples for the missing topic are not acked."""
     kafka = FakeKafka({"lines": 1})
     kafka.produce("lines", "a")
     with kafka.cluster(wired(config(retry_limit=2))) as cluster:
@@ -125,7 +125,7 @@ def test_added_partitions_are_read_from_their_start() -> None:
 
 
 def test_many_topics() -> None:
-    """A regular expression finds those that come later too, but none of the topology's own, nor of Kafka's."""
+    """A regular expression also matches later topics, but no topic of the topology or of Kafka."""
     kafka = FakeKafka({"in-a": 1, "in-b": 2, "t.upper": 1, "__in-c": 1, "out": 1})
     source = config(".*in-.*|t.*", kafka_topic_wildcard_match=True)
     for topic in ("in-a", "in-b", "t.upper", "__in-c"):
@@ -178,7 +178,7 @@ def test_where_an_earlier_deployment_was() -> None:
 
 
 def test_records_that_expired() -> None:
-    """The spout goes on where there are some; gaps wait for nobody."""
+    """The spout continues at the first available record. Gaps do not delay it."""
     kafka, source = FakeKafka({"lines": 1, "out": 1}), config()
     for offset in (3, 4, 9, 20):
         kafka.produce("lines", str(offset), offset=offset)
@@ -296,7 +296,7 @@ def test_a_bolt_by_hand() -> None:
 
 
 def test_separate_producer_is_closed() -> None:
-    """With what is on its way sent; the shared one is the others' too."""
+    """Its pending records are sent first. The shared producer stays open."""
     for bolt, left in (
         (KafkaBolt().with_producer_properties({"linger.ms": 1}), False),
         (KafkaBolt(), True),
@@ -368,7 +368,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 class Recorded(ProducerCallback):
-    """Keeps what the callback is told."""
+    """Records the arguments of the callback."""
 
     told: ClassVar[list[Any]] = []
 
@@ -405,7 +405,7 @@ def test_a_producer_callback_is_told_of_successes() -> None:
 
 @pytest.mark.parametrize("topic", [5, b"out", "a\ud800"])
 def test_a_topic_that_is_no_text_is_refused(topic: Any) -> None:
-    """As a service refuses it: the tuple fails, and the error names the topic."""
+    """The tuple fails, as in a service, and the error names the topic."""
 
     class Selects:
         def get_topic(self, tuple: Tuple) -> Any:

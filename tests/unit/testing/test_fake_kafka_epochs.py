@@ -1,4 +1,4 @@
-"""What `FakeKafka` has of transactions: how records arrive with an epoch, what keeps it from that, and where spouts start."""
+"""Transactions of `FakeKafka`: delivery with an epoch, obstacles, and the start of spouts."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -30,7 +30,7 @@ PLACE = Partition("lines", 0)
 
 
 class Upper(BasicBolt):
-    """Writes lines in capitals; no record is made of one that says so, and no key if it begins with a dash."""
+    """Writes lines in capitals. Some lines give no record, and a leading dash gives no key."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("key", "message", "offset")
@@ -83,7 +83,7 @@ def test_records_arrive_as_they_were_written(waits: bool) -> None:
 
 
 def test_partitions_learn_of_a_commit_one_by_one() -> None:
-    """As by the markers of Kafka's transactions: of one epoch's records a reader may find some before the others."""
+    """As with Kafka's commit markers, a reader may find some records of an epoch before the others."""
     found_apart = 0
     for seed in range(5):
         kafka = produced("-1", partitions=1)
@@ -119,15 +119,17 @@ def be_away(kafka: FakeKafka) -> Callable[[], None]:
     [(refuse_b, "record for topic 'out': quota exceeded"), (delete_topic, "there is no out[0]")],
 )
 def test_an_epoch_waits_whole(trouble: Callable[[FakeKafka], Callable[[], None]], why: str) -> None:
-    """What one of its records is refused for keeps all of it back; the same is written when the record is taken. Nothing is
-    executed again for it, and the error is told once."""
+    """One refused record delays the whole epoch. Later the same records are written.
+
+    Nothing is executed again for it, and the error is reported once.
+    """
     kafka = produced("a", "b", "c", partitions=1)
     mend = trouble(kafka)
     with kafka.cluster(exact()) as cluster:
         cluster.advance_time(20)
         (error,) = [
             error for error in cluster.errors if error.component == "sink"
-        ]  # the spout tells of trees that take long
+        ]  # the spout reports slow trees too
         assert why in str(error.error)
         assert cluster.acked("lines") == []
         assert cluster.seen["record refused"] > 1
@@ -153,7 +155,7 @@ def test_an_epoch_is_given_up_after_a_minute() -> None:
 
 
 def test_an_epoch_waits_for_servers_that_are_away() -> None:
-    """For longer than the broker waits for its transaction, even: then its process has begun anew."""
+    """The outage may exceed the broker's transaction timeout. Then the process restarts."""
     kafka = produced("a", "b", partitions=1)
     with kafka.cluster(exact()) as cluster:
         while not cluster.emitted("upper"):
@@ -167,7 +169,7 @@ def test_an_epoch_waits_for_servers_that_are_away() -> None:
 
 
 def test_a_crash_before_the_commit_leaves_nothing_in_the_topic() -> None:
-    """Nor does the transaction that its predecessor had begun count."""
+    """The open transaction of the crashed process does not count either."""
     kafka = produced("a", "b", partitions=1)
     with kafka.cluster(exact()) as cluster:
         while not ((at := cluster.processes("sink")[0].transacting) and at.handed_in):
@@ -192,7 +194,7 @@ def test_own_producers_are_not_in_the_way() -> None:
 
 
 def test_a_spout_starts_at_its_position() -> None:
-    """And not at the offset in ZooKeeper, which lags behind it; that counts where Kafka has none."""
+    """ZooKeeper's offset is older, and counts only if Kafka has no position."""
     kafka, topology = produced("a", "b", "c", partitions=1), exact()
     kafka.store_offset(config(), 1)
     with kafka.cluster(topology) as cluster:
@@ -229,7 +231,7 @@ def test_two_spouts_of_one_topic_have_positions_of_their_own() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_an_heir_waits_for_the_position_of_a_zombie(seed: int) -> None:
-    """Whose transaction had been accepted: it may still be committed, and what it holds must not be emitted again."""
+    """The zombie's transaction may still be committed, so its messages must not be emitted again."""
     kafka = produced("a", "b", partitions=1)
     with kafka.cluster(exact(), seed) as cluster:
         while not (
@@ -242,7 +244,10 @@ def test_an_heir_waits_for_the_position_of_a_zombie(seed: int) -> None:
 
 
 def test_a_position_is_answered_later() -> None:
-    """Not in the call that asks, not while the servers are away, not while it is open in a transaction, and then anew."""
+    """The answer does not come in the call itself, nor during an outage or an open transaction.
+
+    Each later call asks again.
+    """
     answers, committed = PendingRequests(), Counter[Partition]()
     is_open = False
     reader = FakePositions(answers, lambda place: None if is_open else committed.get(place, -1))

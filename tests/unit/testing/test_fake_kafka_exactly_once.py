@@ -138,7 +138,7 @@ def test_a_zombie_writes_nothing(victim: str, heir: Heir, moments: Sequence[int]
 
 @pytest.mark.parametrize("first", [0, pytest.param(20, marks=pytest.mark.slow)])
 def test_each_count_is_there_once_among_faults(first: int) -> None:
-    """Of any kind, while more is produced, and whether tasks start at once or step by step."""
+    """Random faults occur during production. Tasks start at once or step by step."""
     seen: Counter[str] = Counter()
     for seed in range(first, first + 20):
         random, kafka = Random(seed), FakeKafka({"sentences": 2, "word-counts": 3})

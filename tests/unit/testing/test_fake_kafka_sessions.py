@@ -1,4 +1,4 @@
-"""The locks of `FakeKafka` when tasks are opened in an odd order: nobody waits for ever."""
+"""The locks of `FakeKafka` when tasks open in an odd order: no task waits forever."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +29,7 @@ class Servers:
         return FakeOffsets(self.nodes, self.answers, SOURCE, context)
 
     def acquired(self, store: OffsetStore) -> Ownership:
-        """How the lock stands when all is answered that was asked for it."""
+        """Returns the lock's state after all pending answers."""
         store.acquire(PLACE)
         while self.answers.next():
             pass
@@ -54,7 +54,7 @@ def test_who_waits_when_the_session_ends_asks_again(servers: Servers) -> None:
 
 
 def test_the_session_of_the_dead_ends_when_somebody_waits(servers: Servers) -> None:
-    """Whoever was alive beside it: while it lives its lock holds."""
+    """A zombie keeps its lock only while its process lives."""
     process = SimpleNamespace(dead=False)
     zombie = servers.open(process, task=1)
     assert servers.acquired(zombie) is Ownership.HELD

@@ -49,7 +49,7 @@ def test_messages_are_acked_when_all_their_words_are_counted(feeder: FeederSpout
 
 
 def test_deactivated_topology_finishes_in_flight_tuples(feeder: FeederSpout) -> None:
-    """Nor does a spout's process that starts meanwhile. When it is activated again, it continues."""
+    """Spout processes that start while inactive emit nothing. Activation resumes them."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a"], "m1")
         cluster.run_until_idle()
@@ -76,7 +76,7 @@ def test_a_cluster_may_begin_inactive(feeder: FeederSpout) -> None:
 
 
 def test_outcomes_belong_to_the_task_that_emitted(feeder: FeederSpout) -> None:
-    """Each spout task hears of its own messages, and of no other's."""
+    """Each spout task receives the completions of its own messages only."""
     with LocalCluster(wordcount(feeder)) as cluster:
         for number in range(20):
             feeder.feed(["a"], number)
@@ -164,7 +164,7 @@ def test_a_held_tuple_times_out_between_one_and_one_and_a_half_timeouts(
 
 @pytest.mark.parametrize("seconds", [-1, -0.001, float("nan")])
 def test_a_clock_does_not_go_back(feeder: FeederSpout, seconds: float) -> None:
-    """It would stand still, and a test that miscounted would wait for nothing."""
+    """The clock would stop, and a test with a negative duration would wait for nothing."""
     with LocalCluster(one_bolt(feeder, Hold())) as cluster:
         cluster.advance_time(0)
         with pytest.raises(
@@ -229,7 +229,7 @@ def test_time_that_passes_while_nothing_runs(feeder: FeederSpout) -> None:
         assert cluster.acked("sentences") == []
 
 
-# What cannot be processed.
+# Invalid input.
 
 
 def test_invalid_frame_becomes_a_dead_letter(feeder: FeederSpout) -> None:
@@ -293,7 +293,7 @@ def test_a_tuple_too_large_fails_and_is_reported() -> None:
 
 
 def test_without_ackers_everything_is_acked_at_once(feeder: FeederSpout) -> None:
-    """And nothing is tracked."""
+    """No tree is tracked."""
     with LocalCluster(wordcount(feeder, topology_acker_executors=0)) as cluster:
         feeder.feed(["a b"], 1)
         cluster.run_until_idle()
@@ -315,7 +315,7 @@ def test_several_ackers_share_the_trees(feeder: FeederSpout) -> None:
 
 
 def test_a_spout_that_never_runs_dry(feeder: FeederSpout) -> None:
-    """`run_until_idle` gives up and says why; single steps still work."""
+    """`run_until_idle` raises an error that names the reason. Single steps still work."""
 
     class Endless(FeederSpout):
         def next_tuple(self) -> None:
@@ -408,7 +408,7 @@ def test_components_are_opened_and_closed() -> None:
 
 
 def test_who_vanishes_loses_its_tasks_to_the_others(feeder: FeederSpout) -> None:
-    """Its state too; and the last process of a component cannot vanish, as nobody would have its tasks."""
+    """Its state moves too. The last process of a component cannot vanish."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a b c d"], "m1")
         cluster.run_until_idle()
@@ -422,7 +422,7 @@ def test_who_vanishes_loses_its_tasks_to_the_others(feeder: FeederSpout) -> None
 
 @pytest.mark.parametrize("heir", ["stranger", "namesake", "others"])
 def test_work_of_a_fenced_process_does_not_count(feeder: FeederSpout, heir: Heir) -> None:
-    """What it counted without a checkpoint is counted again by its heir, and the two counts are not added up."""
+    """The new owner counts the uncommitted tuples again, and the two counts are not added."""
     with LocalCluster(wordcount(feeder), seed=3) as cluster:
         feeder.feed(["a b c d"], "m1")
         while len(cluster.emitted("count")) < 4:
@@ -440,7 +440,7 @@ def test_work_of_a_fenced_process_does_not_count(feeder: FeederSpout, heir: Heir
 
 
 def test_recreated_changelog_discards_the_old_state(feeder: FeederSpout) -> None:
-    """The disks of before are still there, and are of another topic."""
+    """The local copies still exist, but belong to the old topic."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a b c d"], "m1")
         cluster.run_until_idle()
@@ -452,7 +452,7 @@ def test_recreated_changelog_discards_the_old_state(feeder: FeederSpout) -> None
 
 
 def test_close_closes_everything_even_if_a_component_raises() -> None:
-    """And then raises the first exception, with a note of the others."""
+    """It then raises the first exception, with a note about the others."""
     closed = []
 
     class Ends(Hold):

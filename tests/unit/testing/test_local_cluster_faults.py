@@ -1,4 +1,4 @@
-"""What else may happen to a `LocalCluster`: tasks move, disks get lost, partitions stand still, offsets go back."""
+"""Faults of a `LocalCluster`: moved tasks, lost disks, stalled partitions and older offsets."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_tasks_move_amid_the_work_and_nothing_is_replayed(feeder: FeederSpout, s
 
 
 def test_a_component_keeps_a_process(feeder: FeederSpout) -> None:
-    """Nobody would run its tasks."""
+    """Without a process, the component's tasks would have no owner."""
     with (
         LocalCluster(wordcount(feeder)) as cluster,
         pytest.raises(TopologyError, match="executors is 0: it must be a whole number of at"),
@@ -62,7 +62,7 @@ def test_state_is_recovered_from_its_changelog(feeder: FeederSpout, disk: DiskFa
 
 
 def test_a_partition_that_stands_still_holds_what_goes_through_it(feeder: FeederSpout) -> None:
-    """Until it is healed; all others go on."""
+    """Records of other partitions continue to flow."""
     with LocalCluster(wordcount(feeder)) as cluster:
         cluster.stall("wc.__acker", 0)
         cluster.stall("wc.__acker", 1)
@@ -78,7 +78,7 @@ def test_a_partition_that_stands_still_holds_what_goes_through_it(feeder: Feeder
 
 
 def test_an_acker_whose_offsets_go_back_applies_nothing_twice(feeder: FeederSpout) -> None:
-    """Its buckets say what they include: trees that are open stay so, and complete when they do."""
+    """The buckets store their offsets. Open trees stay open, and complete later."""
     with LocalCluster(wordcount(feeder)) as cluster:
         cluster.stall("wc.count", 0)
         cluster.stall("wc.count", 1)
@@ -103,7 +103,7 @@ def test_an_acker_whose_offsets_go_back_applies_nothing_twice(feeder: FeederSpou
 
 
 def test_records_that_come_twice_only_delay(feeder: FeederSpout) -> None:
-    """What the duplicates hold up fails by its timeout; nothing is acked too early or twice."""
+    """Delayed trees fail by timeout. No tree is acked too early or twice."""
     with LocalCluster(wordcount(feeder)) as cluster:
         cluster.disturb(duplicate=0.5, reorder=0.5)
         for number in range(20):

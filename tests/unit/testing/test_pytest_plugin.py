@@ -41,7 +41,7 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
 
 
 def test_fixtures(pytester: pytest.Pytester) -> None:
-    """Each makes what it says, and cleans up after the test."""
+    """Each fixture returns its documented object, and cleans up after the test."""
     pytester.makepyfile(
         wired=TOPOLOGY,
         test_it="""
@@ -75,7 +75,7 @@ def test_fixtures(pytester: pytest.Pytester) -> None:
 
 
 def test_a_failing_test_tells_its_seed(pytester: pytest.Pytester) -> None:
-    """And only one with a cluster; the option sets it, a parametrization too."""
+    """Only a test with a cluster prints it. The option sets the seed, also of parametrized tests."""
     pytester.makepyfile(
         wired=TOPOLOGY,
         test_it="""
@@ -108,7 +108,7 @@ def test_a_failing_test_tells_its_seed(pytester: pytest.Pytester) -> None:
 
 
 def test_the_seed_is_the_clusters(pytester: pytest.Pytester) -> None:
-    """It is 0, or what is said, or drawn by chance; and the fixtures' clusters get it."""
+    """The seed is 0, given or random, and the clusters of the fixtures use it."""
     pytester.makepyfile(
         wired=TOPOLOGY,
         test_it="""

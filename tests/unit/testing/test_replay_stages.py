@@ -43,15 +43,15 @@ def broken() -> Iterator[None]:
 
 
 def lines(*worse: int) -> list[str]:
-    """Messages that fail; of these numbers some do so though the bolt is mended."""
+    """Returns failing messages. The numbers in `worse` fail even with the fixed bolt."""
     return [f"{'bad worse' if number in worse else 'bad'} {number}" for number in range(COUNT)]
 
 
 class Worse(Price):
-    """Mended, it still fails what is worse."""
+    """Fails messages marked as worse, even after the fix."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """As `Price`."""
+        """Fails the worse ones, and leaves the others to `Price`."""
         if "worse" in tuple["str"]:
             raise FailedException("worse")
         super().execute(tuple, collector)
@@ -70,7 +70,7 @@ def topology(tasks: int = 2) -> Topology:
 
 
 def order_batch(kafka: FakeKafka, letters: list[DeadLetter], batch: str = "b", **more: Any) -> None:
-    """As the command does, by the numbers of the messages."""
+    """Requests replays by message number, as the command does."""
     stages = stage_sizes(len(letters))
     for one in letters:
         number = int((one.value or b"").split()[-1])
@@ -168,7 +168,7 @@ def test_a_fifth_may_fail(worse: tuple[int, ...], goes_on: bool, seed: int) -> N
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_judgement_outlives_every_process(seed: int) -> None:
-    """Nothing of the last stage is emitted, whoever dies before it; an order that had failed may be tried again."""
+    """Nothing of the last stage is emitted, even after a crash. Failed requests may be tried again."""
     kafka = produced(*lines(3, 6, 9), partitions=4)
     with kafka.cluster(topology(), seed) as cluster:
         dead = by_number(run_until_dead(cluster, COUNT))
@@ -188,7 +188,7 @@ def test_the_judgement_outlives_every_process(seed: int) -> None:
 
 
 def test_a_batch_does_not_hold_up_another() -> None:
-    """Nor what goes alone."""
+    """Single replays continue too."""
     kafka = produced(*lines(), partitions=4)
     with kafka.cluster(topology()) as cluster:
         dead = by_number(run_until_dead(cluster, COUNT))

@@ -39,7 +39,7 @@ LINES = ["good 0", "bad 1", "good 2", "bad 3"]
 
 
 class Price(BasicBolt):
-    """Fails what is bad, until it is mended."""
+    """Fails bad messages until the test sets `mended`."""
 
     mended = False
 
@@ -85,7 +85,7 @@ def out(kafka: FakeKafka) -> list[str]:
 
 
 def order(kafka: FakeKafka, letters: list[DeadLetter], **more: Any) -> None:
-    """As the command does."""
+    """Requests replays as the command does."""
     for number, one in enumerate(letters):
         what = ReplayRequest(
             number=number,
@@ -102,7 +102,7 @@ def order(kafka: FakeKafka, letters: list[DeadLetter], **more: Any) -> None:
 
 
 def last(kafka: FakeKafka, topic: str) -> dict[bytes | None, bytes | None]:
-    """What compaction would leave."""
+    """Returns the latest record per key, as compaction would leave them."""
     return {record.key(): record.value() for record in kafka.records(topic)}
 
 
@@ -199,7 +199,7 @@ def test_a_thousand_letters_are_replayed_each_once() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_an_order_outlives_every_process(seed: int) -> None:
-    """Each message is processed at least once, and every order ends, whoever dies amid it."""
+    """Each message is processed at least once, and every request ends, despite a crash."""
     kafka = produced(*LINES)
     with kafka.cluster(wired(source(), 2), seed) as cluster:
         dead = run_until_dead(cluster)
@@ -218,7 +218,7 @@ def test_an_order_outlives_every_process(seed: int) -> None:
 
 
 class Words:
-    """A multi-scheme: a tuple a word."""
+    """A multi-scheme with one tuple per word."""
 
     output_fields = Fields("str")
 
@@ -227,10 +227,10 @@ class Words:
 
 
 class Slow(Bolt):
-    """Fails what is bad; when it is mended it holds that for ever."""
+    """Fails bad messages. With `mended`, it holds them forever instead."""
 
     def execute(self, tuple: Tuple) -> None:
-        """Acks all else."""
+        """Acks all other messages."""
         if not tuple["str"].startswith("bad"):
             self.collector.ack(tuple)
         elif not Price.mended:
@@ -317,7 +317,7 @@ def test_where_nothing_can_be_replayed_the_order_ends(
 
 
 def test_strangers_orders_are_left_alone() -> None:
-    """Of another spout, without a key, and no orders at all."""
+    """The spout ignores requests for other spouts, requests without a key, and invalid records."""
     kafka = produced("good 0", partitions=1)
     with kafka.cluster(wired(source())) as cluster:
         cluster.advance_time(5)

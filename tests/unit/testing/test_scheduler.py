@@ -1,4 +1,4 @@
-"""Whose turn it is in the simulation."""
+"""The order of turns in the simulation."""
 
 from random import Random
 
@@ -32,7 +32,7 @@ def test_two_may_wake_up_at_the_same_step() -> None:
 
 
 def test_who_waits_for_what_comes_later_looks_again() -> None:
-    """Although nobody else has told it."""
+    """An actor is checked again even without a wake-up."""
     scheduler, came, seen = Scheduler(Random(1)), list[str](), list[str]()
 
     class Waiter(Actor):

@@ -1,4 +1,4 @@
-"""Async users' code in a simulated world: others go on between any two of its awaits."""
+"""Async user code in a simulated world: other code runs between any two of its awaits."""
 
 import asyncio
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def test_each_step_runs_to_the_next_await(loop: asyncio.AbstractEventLoop) -> None:
-    """And no further before it is asked to, though another one goes on."""
+    """It does not go further until the next step, although other coroutines run."""
     done: list[str] = []
 
     async def work(name: str) -> None:
@@ -85,7 +85,7 @@ def test_non_awaitable_is_refused(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def test_abandoned_coroutine_does_nothing_more(loop: asyncio.AbstractEventLoop) -> None:
-    """Not even when others go on, and the loop can be closed."""
+    """This holds while other coroutines run. The loop can be closed."""
     done: list[int] = []
 
     async def work() -> None:
@@ -145,7 +145,7 @@ def test_tasks_of_an_async_bolt_go_on_side_by_side() -> None:
     """In some order, which the seed decides."""
 
     def both(told: list[str]) -> bool:
-        """Whether two had begun before one ended."""
+        """True if two executions overlapped."""
         return any("begins" in one and "begins" in other for one, other in pairwise(told))
 
     runs = [_run(seed) for seed in range(20)]
@@ -154,7 +154,7 @@ def test_tasks_of_an_async_bolt_go_on_side_by_side() -> None:
 
 
 def test_a_cluster_may_end_amid_an_await() -> None:
-    """It waits for nobody."""
+    """Closing the cluster does not wait for the coroutine."""
     told: list[str] = []
     feeder = FeederSpout("name")
     feeder.feed(["one"], 1)

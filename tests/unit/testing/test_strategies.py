@@ -1,4 +1,4 @@
-"""The Hypothesis strategies: whatever they draw is what they say, and shrinks to little."""
+"""The Hypothesis strategies draw valid values, and shrink to small examples."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def test_a_value_arrives_as_it_was_emitted(value: Any) -> None:
 
 @pytest.mark.parametrize("kind", [bool, int, float, str, bytes, list, dict])
 def test_values_are_of_every_kind(kind: type) -> None:
-    """And the least of a kind is found: nothing, or empty."""
+    """Hypothesis shrinks each kind to its empty value."""
     assert find(values(), lambda value: type(value) is kind) == kind()
 
 
@@ -47,13 +47,13 @@ def test_tuples_have_a_value_for_each_field(drawn: list[Any]) -> None:
 @some
 @given(messages("a", "b", max_size=3))
 def test_messages_are_tuples(drawn: list[list[Any]]) -> None:
-    """So many at most."""
+    """The number of messages respects the maximum."""
     assert len(drawn) <= 3
     assert all(len(one) == 2 for one in drawn)
 
 
 def test_messages_may_be_empty() -> None:
-    """Which is the least there is."""
+    """The empty list is the smallest example."""
     assert find(messages("a"), lambda drawn: True) == []
 
 
@@ -106,7 +106,7 @@ def test_topology_shrinks_to_the_minimum() -> None:
     ],
 )
 def test_all_kinds_are_drawn(wanted: str) -> None:
-    """Of groupings and of bolts."""
+    """The strategies draw every grouping and every kind of bolt."""
     seen = find(
         topologies(),
         lambda topology: wanted in repr(topology),
@@ -141,7 +141,7 @@ def test_topologies_of_given_bolts(topology: Topology) -> None:
 
 
 def test_without_hypothesis() -> None:
-    """The error says what to install."""
+    """The error names the package to install."""
     script = "import sys; sys.modules['hypothesis'] = None; import kstorm.testing.strategies"
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

@@ -46,7 +46,7 @@ def test_ends_are_replaced() -> None:
 
 
 def test_ticks_are_not_captured() -> None:
-    """They are none of the topology's tuples."""
+    """Tick tuples do not belong to the topology."""
     capture = TupleCaptureBolt()
     with LocalCluster(
         one_bolt(FeederSpout("x"), capture, topology_tick_tuple_freq_secs=1)

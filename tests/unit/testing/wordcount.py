@@ -40,7 +40,7 @@ class Count(StatefulBasicBolt):
 
 
 class Hold(Bolt):
-    """Keeps every tuple until a tick, or for ever."""
+    """Holds every tuple until a tick, or forever."""
 
     def __init__(self) -> None:
         self.held: list[Tuple] = []
