@@ -91,17 +91,18 @@ class FakeCollector(SpoutCollector):
         self.letters.append(Letter(reason, stored=letter.pop("on_stored"), **letter))
 
     def take(self) -> list[tuple[int, Any]]:
-        """What was emitted since the last call: (offset, message id)."""
+        """Returns the emits since the last call as pairs of offset and message id."""
         emitted, self.emitted = self.emitted, []
         return [(id.offset, id) for _, id, _ in emitted]
 
 
 @dataclass
 class FakeSource:
-    """A topic in memory, with the ways of the real reader: both keep `tests.source_contract`.
+    """A topic in memory that keeps the contract `tests.source_contract`, as the real reader does.
 
-    Look-ups answer at the second time of asking. What is out of range is not read on. A pause of a partition that is not
-    assigned is an error of the caller's, and the log's end is not known before something was read.
+    The second call of a look-up returns its answer. A partition whose offset is out of range is not
+    read any further. Pausing a partition that is not assigned is a caller's error. The log's end is
+    known only after a read.
     """
 
     logs: dict[Partition, list[SourceMessage]] = field(default_factory=dict)
@@ -143,7 +144,7 @@ class FakeSource:
         )
 
     def produce_undecodable(self, partition: int, count: int) -> None:
-        """Appends a batch of so many messages that no reader can decode."""
+        """Appends a batch of `count` messages that no reader can decode."""
         place = self.at(partition)
         self.logs.setdefault(place, [])
         end = self.end(place)
@@ -249,7 +250,7 @@ class FakeSource:
 
 @dataclass
 class FakeOffsets:
-    """A ZooKeeper that grants every lock at the second time of asking, unless `standing` says otherwise."""
+    """A ZooKeeper that grants a lock at the second call, unless `standing` overrides it."""
 
     stored: dict[Partition, StoredOffset] = field(default_factory=dict)
     standing: dict[Partition, Ownership] = field(default_factory=dict)
@@ -259,7 +260,7 @@ class FakeOffsets:
     closed: bool = False
     unreadable: KstormError | None = None
     slow: bool = False
-    """Whether what is saved is under way until the test says that it has arrived."""
+    """If True, saved offsets stay under way until the test calls `arrive`."""
     under_way: dict[Partition, StoredOffset] = field(default_factory=dict)
     saved: list[int] = field(default_factory=list)
     """Every offset that was given to be saved."""
@@ -311,19 +312,19 @@ class FakeOffsets:
 
 @dataclass
 class FakeWriter:
-    """Keeps what is written until the test says what the broker did."""
+    """Stores written records until the test reports the broker's answer."""
 
     records: list[tuple[str, bytes | None, bytes | None, OnDelivery]] = field(default_factory=list)
     batches: list[tuple[str, list[Any], list[Any], OnBatchDelivery]] = field(default_factory=list)
     headers: list[Headers] = field(default_factory=list)
-    """Of those records that have some, in order."""
+    """The headers of the records that have some, in order."""
     closed: bool = False
     finished: list[FinishedRange] = field(default_factory=list)
-    """What was said to be finished, and is in Kafka."""
+    """The finished ranges that are in Kafka."""
     refuses: str = ""
-    """Why it takes no such range."""
+    """The reason why the writer refuses finished ranges."""
     holds: bool = False
-    """Whether such ranges are among the `records`, for the test to say what the broker did."""
+    """If True, finished ranges are added to `records`, so that the test reports the answer."""
 
     def write_batch(
         self,
@@ -410,7 +411,7 @@ class World:
         return [offset for offset, _ in self.collector.take()]
 
     def run_ids(self, spout: KafkaSpout, calls: int = 5) -> dict[int, Any]:
-        """As `run`; the message ids by offset."""
+        """Calls the spout as `run` does, and returns the message ids by offset."""
         for _ in range(calls):
             spout.next_tuple()
         return dict(self.collector.take())

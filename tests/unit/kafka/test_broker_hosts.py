@@ -1,4 +1,4 @@
-"""The three kinds of hosts, which say where brokers and partitions are found."""
+"""The three kinds of hosts, which define how the spout finds brokers and partitions."""
 
 from collections.abc import Callable
 
@@ -83,7 +83,7 @@ def test_hosts_that_cannot_be_are_refused(make: Callable[[], object], complaint:
 
 
 def test_static_hosts_and_the_config_name_the_same_topic() -> None:
-    """And nothing is found by an expression where nobody is asked."""
+    """StaticHosts do no look-ups, so they accept no regular expression."""
     hosts = StaticHosts(information("t"))
     with pytest.raises(
         ConfigError, match="topic is 'u', but StaticHosts has the partitions of 't'"

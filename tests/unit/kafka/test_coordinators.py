@@ -31,7 +31,7 @@ def wildcard(world: "World", pattern: str = "logs-.*", **settings: Any) -> Kafka
 
 
 def emitted(world: "World", spout: KafkaSpout) -> dict[tuple[str, int], Any]:
-    """The ids of what comes in a few calls, by topic and offset."""
+    """Returns the message ids that a few calls emit, by topic and offset."""
     for _ in range(5):
         spout.next_tuple()
     return {(id.partition.topic, id.offset): id for _, id in world.collector.take()}
@@ -48,7 +48,7 @@ def emitted(world: "World", spout: KafkaSpout) -> dict[tuple[str, int], Any]:
 def test_the_hosts_decide_who_coordinates(
     world: "World", hosts: BrokerHosts, kind: type[object]
 ) -> None:
-    """Only what is said beforehand is never looked up again."""
+    """The spout never looks up static partitions again."""
     assert type(world.open(hosts=hosts)._coordinator) is kind
 
 
@@ -81,7 +81,10 @@ def test_every_topic_that_matches_is_read(world: "World") -> None:
 
 
 def test_a_topic_that_appears_is_read_and_the_others_go_on(world: "World") -> None:
-    """At the next refresh, also if its name comes first; nothing is emitted twice, and acks of before still count."""
+    """The next refresh finds it, also if its name sorts first.
+
+    Nothing is emitted twice, and earlier messages can still be acked.
+    """
     world.source.produce(0, 0, 1, topic="logs-b")
     spout = wildcard(world)
     before = emitted(world, spout)
@@ -108,7 +111,10 @@ def test_before_any_topic_matches_it_looks_more_often(world: "World") -> None:
 
 
 def test_a_topic_that_is_gone_is_closed(world: "World") -> None:
-    """What was done of it is stored, its lock is free, late acks are ignored; if it comes back, reading continues there."""
+    """Its progress is stored, its lock is free, and late acks are ignored.
+
+    If the topic returns, reading continues at the stored offset.
+    """
     world.source.produce(0, 0, 1, 2, topic="logs-a")
     world.source.produce(0, 0, topic="logs-b")
     spout = wildcard(world, state_update_interval_ms=3_600_000)

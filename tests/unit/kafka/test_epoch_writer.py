@@ -47,7 +47,7 @@ def harness(**settings: Any) -> ExactHarness:
 
 
 def words(made: ExactHarness) -> list[str]:
-    """What was written since the last call."""
+    """Returns the values written since the last call."""
     found = made.written()
     assert {record.task for record in found} <= {made.task.task_id}
     return [
@@ -74,7 +74,7 @@ def test_a_record_that_is_too_large_fails_its_tuple_alone() -> None:
 
 
 def test_who_writes_one_record_hears_of_it_at_once() -> None:
-    """And nothing of it is left."""
+    """The rejected record is not kept."""
     made = harness()
     writer = EpochWriter(made.task)
     delivered: list[Any] = []

@@ -1,4 +1,4 @@
-"""What became of each offset: counted by what is left over, kept until it is confirmed, and without a gap whatever dies."""
+"""The outcomes of offsets: counted as a remainder, kept until confirmed, and without gaps."""
 
 from collections.abc import Callable
 
@@ -68,13 +68,13 @@ def test_what_is_not_confirmed_is_said_again() -> None:
 
 
 def test_nothing_new_is_no_range() -> None:
-    """Nor is a step back, as of what was claimed and is given back."""
+    """A step back gives no range either, such as a claimed range that is given back."""
     assert OffsetOutcomes(4).until(4) is None
     assert OffsetOutcomes(4).until(3) is None
 
 
 def test_what_was_skipped_is_neither_absent_nor_acked() -> None:
-    """Though no message comes from there either; what is absent beside it is."""
+    """Skipped offsets have no message. Absent offsets next to them are still counted as absent."""
     outcomes = OffsetOutcomes(0)
     outcomes.skip(10, 20, "expired")
     outcomes.gap(5, 25)
@@ -87,7 +87,7 @@ def test_what_was_skipped_is_neither_absent_nor_acked() -> None:
 
 
 def test_without_tracking_it_is_only_claimed() -> None:
-    """What was seen of a message is known all the same."""
+    """Observed outcomes such as empty messages are still recorded."""
     outcomes = OffsetOutcomes(0, rest=CLAIMED)
     outcomes.empty(1)
     assert until(outcomes, 3).n == {"claimed": 2, "empty": 1}
@@ -104,7 +104,10 @@ def test_of_what_is_claimed_before_it_is_emitted_nothing_else_is_known() -> None
 
 
 def test_what_a_former_life_has_committed_is_said_to_be_that() -> None:
-    """Exactly once; who emitted it did not live to see its trees end. Without ackers nobody ever sees that."""
+    """With exactly once, the earlier run did not see the end of its trees.
+
+    Without ackers, no run sees the end of a tree.
+    """
     assert until(OffsetOutcomes(3, 9), 12).n == {"acked": 3, "committed": 6}
     untracked = OffsetOutcomes(3, 9, rest=COMMITTED)
     untracked.empty(10)
@@ -133,7 +136,10 @@ def test_a_move_says_who_and_why() -> None:
 def test_a_move_of_a_position_skips_nothing_that_was_committed(
     to: int, counts: dict[str, int], skipped: list[tuple[int, int]]
 ) -> None:
-    """Exactly once: 3 is stored, and all before 9 was committed. What lies between is in no range yet."""
+    """With exactly once, 3 is stored, and the offsets before 9 were committed.
+
+    No range covers the offsets in between yet.
+    """
     found = moved_range(3, to, "reset", position=9)
     assert found is not None
     assert (found.start, found.end, found.n) == (3, to, counts)
@@ -171,7 +177,7 @@ def test_all_dead_letters_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_kept_goes_with_the_range_that_says_it() -> None:
-    """Memory is bounded by what is not confirmed."""
+    """Only unconfirmed outcomes take memory."""
     outcomes = OffsetOutcomes(0)
     for offset in range(0, 1000, 4):
         outcomes.gap(offset, offset + 1)

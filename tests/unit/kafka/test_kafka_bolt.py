@@ -173,7 +173,7 @@ def test_the_mapper_takes_the_named_fields(world: "World") -> None:
 
 
 def test_missing_key_field_means_no_key(world: "World") -> None:
-    """As in Storm; without the message field it is an error."""
+    """This is as in Storm. A missing message field is an error."""
     bolt = KafkaBolt().with_topic_selector("t")
     prepared(world, bolt)
     bolt.execute(tup(key="only", fields=Fields("message")))

@@ -40,7 +40,7 @@ class Told(ProducerCallback):
 
 
 def record(offset: int = 7) -> Any:
-    """As librdkafka reports one."""
+    """Builds a record as librdkafka reports it."""
     return Message("t", 2, offset, b"k", b"m", timestamp=(1, 1_700_000_000_000))
 
 
@@ -113,7 +113,7 @@ async def test_it_hears_of_a_record_that_cannot_even_be_queued(
 
 
 def test_each_task_has_a_producer_that_reports_and_a_callback_of_its_own(world: "World") -> None:
-    """A producer that reports failures only does not say where a record is. Own properties win nothing here."""
+    """A producer that reports only failures gives no offsets, so the bolt overrides that property."""
     template = KafkaBolt().with_topic_selector("t").with_producer_callback(Told())
     template = template.with_producer_properties({"linger.ms": 1})
     made = copy.deepcopy(template)

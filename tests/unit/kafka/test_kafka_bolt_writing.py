@@ -131,7 +131,7 @@ async def test_sync_waits_for_each_record(world: "World") -> None:
 
 
 def test_fire_and_forget_acks_before_the_broker_has_it(world: "World") -> None:
-    """What the broker then does not take is counted as lost, and reported once."""
+    """Records that the broker then refuses are counted as lost, and reported once."""
     bolt = KafkaBolt().with_topic_selector("t").with_fire_and_forget()
     outcomes = prepared(world, bolt)
     bolt.execute(tup())
@@ -146,7 +146,7 @@ def test_fire_and_forget_acks_before_the_broker_has_it(world: "World") -> None:
 
 @pytest.mark.parametrize("name", ["acks", "request.required.acks"])
 def test_acks_0_is_refused_without_fire_and_forget(world: "World", name: str) -> None:
-    """Without acknowledgements nobody knows what was written; who does not want to know says so."""
+    """Losses are then unknown, so the user must choose fire-and-forget explicitly."""
     bolt = KafkaBolt().with_topic_selector("t").with_producer_properties({name: 0})
     with pytest.raises(
         ConfigError, match=rf"'sink' has the producer property {name}=0.*\.with_fire_and_forget"
@@ -216,7 +216,7 @@ async def test_tuples_wait_for_their_serializer(
 async def test_tuple_with_a_refused_schema_fails(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its schema turns out to be refused: nobody is there to hear of an exception, and it must not be forgotten."""
+    """No caller receives the late exception, so the bolt itself must fail the tuple."""
     monkeypatch.setattr("kstorm.kafka.bolt._TRY_AGAIN_SECS", 0.001)
     monkeypatch.setattr(Asking, "answer", Asking.answer)
     bolt = KafkaBolt().with_topic_selector("t").with_value_serializer(Asking())
@@ -276,7 +276,10 @@ def test_without_lineage_no_headers_are_written(world: "World") -> None:
 
 
 def test_the_header_traceparent_is_the_tuples_span(world: "World") -> None:
-    """By W3C's form, the same tuple by tuple and in batches, of the first of several trees; none of what is in no tree."""
+    """The header has the W3C format, and is the same for single tuples and batches.
+
+    With several trees, the first one counts. A tuple without a tree has no header.
+    """
     bolt = KafkaBolt().with_topic_selector("t").with_lineage(traceparent=True, sampled=0.5)
     prepared(world, bolt)
     source = tup().source
@@ -308,7 +311,7 @@ def test_the_header_traceparent_is_the_tuples_span(world: "World") -> None:
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_invalid_sampling_share_is_refused(share: float) -> None:
-    """It is refused where it is said."""
+    """The call that sets it raises the error."""
     with pytest.raises(ConfigError, match=r"sampled is .*: it must be a number from 0 to 1"):
         KafkaBolt().with_lineage(traceparent=True, sampled=share)
 
@@ -343,7 +346,7 @@ def test_a_traceparent_of_a_later_version() -> None:
 
 
 def test_not_a_number_is_no_json() -> None:
-    """It was written as null, and acked. The error says where it is, and what to do."""
+    """JSON would hold null. The error names the place and the remedy."""
     where = re.escape("the value at ['a'][1]['b'] is nan, which JSON does not have: replace it")
     with pytest.raises(ValueError, match=where):
         to_json({"n": None, "a": [1, {"b": float("nan")}]})

@@ -1,4 +1,4 @@
-"""The spout: what it emits, what it stores and what it says of itself, while all is well."""
+"""The spout's emits, stored offsets and metrics without faults."""
 
 import asyncio
 import copy
@@ -87,7 +87,7 @@ def test_emits_are_limited_by_the_collectors_capacity(world: "World") -> None:
 
 
 def test_one_call_is_bounded(world: "World") -> None:
-    """A huge backlog is emitted in batches, so that acks are heard in between."""
+    """A large backlog is emitted in batches, so that the spout processes acks in between."""
     world.source.produce(0, *range(2000))
     spout = world.open()
     world.run(spout, 3)
@@ -208,7 +208,7 @@ def test_a_message_that_always_fails_backs_off_and_is_shown(world: "World") -> N
 def test_a_partition_at_its_limit_is_paused(
     world: "World", caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It gathers no more messages while others go on, says so once, and is resumed when there is room again."""
+    """It buffers no more messages while others continue, logs it once, and resumes with free room."""
     world.source.produce(0, *range(1200))
     world.source.produce(1, *range(5))
     spout = world.open(max_uncommitted_offsets=10)
@@ -249,7 +249,7 @@ def test_new_partitions_are_found_and_old_ones_kept(world: "World") -> None:
 
 
 def test_deactivating_stores_the_offsets(world: "World") -> None:
-    """While it is not asked for tuples, the interval does not pass."""
+    """An inactive spout gets no calls that could store the offsets at the interval."""
     world.source.produce(0, 0)
     spout = world.open()
     spout.ack(world.run_ids(spout)[0])
@@ -297,7 +297,7 @@ def test_closing_stores_releases_and_shuts(world: "World") -> None:
 def test_its_metrics_are_logged_once_a_bucket(
     world: "World", caplog: pytest.LogCaptureFixture, bucket: int, lines: int
 ) -> None:
-    """Of `metrics_time_bucket_size_in_secs`; in two minutes here."""
+    """The bucket is `metrics_time_bucket_size_in_secs`. The test lasts two minutes."""
     world.source.produce(0, 0, 1, 2)
     spout = world.open(metrics_time_bucket_size_in_secs=bucket)
     with caplog.at_level(logging.INFO, "kstorm.kafka.spout"):
@@ -351,7 +351,10 @@ def test_age_of_the_oldest_unfinished_message(world: "World") -> None:
 
 
 def test_the_end_of_a_topic_of_transactions_is_reached(world: "World") -> None:
-    """Markers and aborted records after the last message are no lag, have no age, and the stored offset steps over them."""
+    """Transaction markers and aborted records after the last message do not count as lag or age.
+
+    The stored offset moves past them.
+    """
     place = world.source.at(0)
     world.source.produce(0, 0, 1)
     world.source.unseen[place] = 1003

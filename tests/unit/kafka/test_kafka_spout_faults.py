@@ -1,4 +1,4 @@
-"""What a spout does when the log, the lock, ZooKeeper or its scheme changes or fails."""
+"""The spout's reaction to changes and failures of the log, the lock, ZooKeeper and its scheme."""
 
 import asyncio
 import logging
@@ -108,7 +108,7 @@ def test_out_of_range_can_be_an_error_instead(world: "World") -> None:
 
 
 def test_a_fault_is_reported_and_asks_for_new_metadata(world: "World") -> None:
-    """As in Storm, a failed fetch refreshes the partitions, within a second."""
+    """A failed fetch refreshes the partitions within a second, as in Storm."""
     world.source.produce(0, 0)
     spout = world.open()
     world.run(spout)
@@ -122,7 +122,7 @@ def test_a_fault_is_reported_and_asks_for_new_metadata(world: "World") -> None:
 
 
 def test_why_nothing_is_read(world: "World") -> None:
-    """What Kafka last said, for a minute, and until it tells the partitions anew; or that there is no topic."""
+    """`unread` shows Kafka's last error for a minute, or until new metadata, or a missing topic."""
     spout = world.open(topic="lines-.*", kafka_topic_wildcard_match=True)
     assert spout.unread == ""
     world.run(spout)
@@ -143,7 +143,7 @@ def test_why_nothing_is_read(world: "World") -> None:
 
 
 def test_an_offset_that_expired_keeps_nothing_from_being_read(world: "World") -> None:
-    """It is skipped at once; unless that is not wanted, and then it is said."""
+    """The spout skips it at once. With the opposite setting, `unread` reports it."""
     world.source.produce(0, 0, 1)
     world.offsets.stored[ZERO] = stored(5)
     spout = world.open()
@@ -156,7 +156,7 @@ def test_an_offset_that_expired_keeps_nothing_from_being_read(world: "World") ->
 
 
 def test_a_new_leader_changes_nothing_but_its_name(world: "World") -> None:
-    """What is read and what is in flight stay; the node tells the new leader with the next offset."""
+    """Buffered messages and those in flight stay. The next stored offset names the new leader."""
     world.source.produce(0, 0, 1)
     spout = world.open()
     ids = world.run_ids(spout)

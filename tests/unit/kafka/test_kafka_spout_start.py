@@ -1,4 +1,4 @@
-"""Where a spout begins to read a partition, and what it waits for before it does."""
+"""The offset at which a spout starts to read a partition, and the conditions for the start."""
 
 from typing import TYPE_CHECKING
 
@@ -67,8 +67,10 @@ def test_ignored_offsets_are_those_of_another_deployment(world: "World") -> None
 
 
 def test_a_deployment_that_starts_over_is_known_again_at_once(world: "World") -> None:
-    """Even where it starts at the very offset that is stored: else a crash before the first ack would start it over at a
-    later end, and what was written in between would be lost."""
+    """The new deployment stores its start at once, even at the same offset.
+
+    Otherwise a crash before the first ack would start it again at a later end, and lose messages.
+    """
     world.source.produce(0, *range(5))
     world.offsets.stored[ZERO] = stored(5, "words-0")
     spout = world.open(ignore_zk_offsets=True, start_offset_time=LATEST_TIME)
@@ -101,7 +103,7 @@ def test_offset_too_far_behind_is_skipped(world: "World", behind: int, first: in
 
 
 def test_invalid_stored_offset_is_reported(world: "World") -> None:
-    """The other partitions go on, and this one is tried again at the next refresh."""
+    """The other partitions continue. The next refresh tries this one again."""
     world.source.produce(0, 0)
     world.offsets.unreadable = ConfigError("not a stored offset")
     spout = world.open()
@@ -172,7 +174,7 @@ def test_where_it_starts_over_is_stored_first(world: "World") -> None:
 def test_partition_lost_before_its_start_is_stored_starts_again(
     world: "World",
 ) -> None:
-    """By whoever has it next, from where that is then."""
+    """The next owner starts at the offset that is the end by then."""
     world.source.produce(0, *range(5))
     world.offsets.slow = True
     spout = world.open(start_offset_time=LATEST_TIME)
@@ -186,7 +188,10 @@ def test_partition_lost_before_its_start_is_stored_starts_again(
 
 @pytest.mark.parametrize("there_first", [True, False])
 def test_partition_found_later_is_read_from_its_start(world: "World", there_first: bool) -> None:
-    """What was written to it before it was found was written while the spout was at work. So it is with a topic."""
+    """Messages that precede its discovery were written while the spout ran.
+
+    The same holds for topics.
+    """
     if there_first:
         world.source.produce(0, *range(5))
     spout = world.open(start_offset_time=LATEST_TIME, hosts=KafkaHosts(refresh_freq_secs=2))
@@ -203,7 +208,7 @@ def test_partition_found_later_is_read_from_its_start(world: "World", there_firs
 
 
 def test_topic_found_later_is_read_from_its_start(world: "World") -> None:
-    """Those that were there are read from their end."""
+    """Topics that exist at the start are read from their end."""
     world.source.produce(0, 0, 1, topic="logs-a")
     hosts = KafkaHosts(refresh_freq_secs=2)
     spout = world.open(

@@ -27,7 +27,7 @@ def test_every_partition_has_one_task(tasks: int) -> None:
 
 
 def test_surplus_tasks_idle_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """A task beyond the number of partitions reads nothing, and the log says why."""
+    """A task beyond the number of partitions reads nothing, and the log gives the reason."""
     with caplog.at_level(logging.WARNING):
         assert calculate_partitions_for_task(FIVE, 6, 5) == []
     assert "more tasks than partitions (tasks: 6; partitions: 5)" in caplog.text
@@ -56,7 +56,7 @@ def of_topics(partitions: list[Partition], tasks: int) -> dict[Partition, int]:
 
 @pytest.mark.parametrize("tasks", range(1, 8))
 def test_a_topic_that_comes_or_goes_moves_no_other(tasks: int) -> None:
-    """Nor do partitions that are added; each topic is dealt out by itself."""
+    """New partitions move no task either, because each topic is assigned separately."""
     before = of_topics(TOPICS, tasks)
     without = [partition for partition in TOPICS if partition.topic != "a"]
     grown = sorted([*TOPICS, Partition("0", 0), Partition("b", 3), Partition("bb", 0)])
@@ -67,7 +67,7 @@ def test_a_topic_that_comes_or_goes_moves_no_other(tasks: int) -> None:
 
 
 def test_topics_of_one_partition_are_spread() -> None:
-    """Else task 0 would read them all."""
+    """Otherwise task 0 would read them all."""
     dealt = of_topics([Partition(f"t{number:02}", 0) for number in range(40)], 4)
     assert set(dealt.values()) == {0, 1, 2, 3}
 

@@ -51,7 +51,7 @@ def make(
     done: Sequence[Run] = (),
     **settings: Any,
 ) -> PartitionManager:
-    """A manager of a partition with the default settings but for these. Retries need no delay."""
+    """Builds a manager with default settings except the given ones, and retries without delay."""
     settings.setdefault("retry_initial_delay_ms", 0)
     config = SpoutConfig(KafkaHosts(), "sentences", "", "s", **settings)
     return PartitionManager(PARTITION, config, collector, offset=offset, stored=stored, done=done)
@@ -108,7 +108,7 @@ def test_commit_tells_a_new_offset_once(collector: "FakeCollector") -> None:
 
 
 def test_a_resumed_offset_is_not_written_again(collector: "FakeCollector") -> None:
-    """What the store holds already is no change."""
+    """An offset that is already stored is not a change."""
     assert make(collector, offset=4, stored=4).commit() is None
 
 
@@ -350,7 +350,10 @@ class Asking:
 
 
 def test_a_message_that_cannot_be_read_yet_stays_where_it_is(collector: "FakeCollector") -> None:
-    """It is no dead letter, nothing passes it, and it is emitted as soon as its scheme can read it."""
+    """It does not become a dead letter, and no later message passes it.
+
+    It is emitted as soon as its scheme can read it.
+    """
     scheme = Asking()
     manager = make(collector, offset=3, scheme=scheme)
     assert emit_all(collector, manager, message(5), message(6)) == 0
@@ -409,7 +412,7 @@ def test_retry_decodes_its_message_once(collector: "FakeCollector") -> None:
 def test_a_retry_that_turns_out_to_be_unreadable_is_a_dead_letter(
     collector: "FakeCollector",
 ) -> None:
-    """A scheme may learn meanwhile that nobody knows the message's schema."""
+    """A scheme may learn later that the message's schema does not exist."""
     scheme = Asking()
     scheme.answer = None
     manager = make(collector, scheme=scheme)
@@ -425,7 +428,10 @@ def test_a_retry_that_turns_out_to_be_unreadable_is_a_dead_letter(
 
 
 def test_calls_a_message_that_is_taken(collector: "FakeCollector") -> None:
-    """What the spout does for each message with a plain scheme must not grow unseen: it is what a small message costs most."""
+    """The number of calls per message with a plain scheme must not grow unnoticed.
+
+    They are most of the cost of a small message.
+    """
     manager = make(collector, scheme=SchemeAsMultiScheme(StringScheme()))
     manager.fill([message(offset, b"x" * 60) for offset in range(1000)])
     rows: list[Any] = []
@@ -437,7 +443,7 @@ def test_calls_a_message_that_is_taken(collector: "FakeCollector") -> None:
 
 
 def test_what_is_said_of_a_range_costs_nothing_for_each_message(collector: "FakeCollector") -> None:
-    """Of ten thousand that were acked as of one; a commit is every two seconds."""
+    """A range of ten thousand acked messages is as cheap as one of a single message."""
     made = []
     for count in (1, 10_000):
         manager = make(collector, max_uncommitted_offsets=20_000)
@@ -493,7 +499,7 @@ def test_what_was_done_and_is_not_reached_yet_stays_done(collector: "FakeCollect
 
 
 def test_dead_letters_and_empty_messages_are_not_done_above(collector: "FakeCollector") -> None:
-    """Whoever reads on says of them what they are."""
+    """A later reader determines their outcomes again."""
     manager = make(collector, scheme=Words(), retry_limit=0)
     emit_all(collector, manager, message(0), message(1), message(2, b""), message(3), message(4))
     ids = dict(collector.take())
@@ -504,7 +510,7 @@ def test_dead_letters_and_empty_messages_are_not_done_above(collector: "FakeColl
 
 
 def test_of_very_many_runs_the_longest_are_kept() -> None:
-    """What is stored stays small."""
+    """The stored record stays small."""
     runs = runs_between(0, 10_000, [(at, at + 1) for at in (*range(0, 5000, 2), 9000)])
     assert len(runs) == MOST_RUNS
     assert runs == sorted(runs)
@@ -517,7 +523,7 @@ def test_of_very_many_runs_the_longest_are_kept() -> None:
 def test_a_spout_that_stores_nothing_above_keeps_what_a_former_one_has_left(
     collector: "FakeCollector", offset: int, done: list[Run]
 ) -> None:
-    """Of that only what lies above the offset: else nobody could read the node any more, and no spout would start there."""
+    """Only runs above the offset are kept. Otherwise the node would be unreadable for every spout."""
     saved: list[StoredOffset] = []
     store: Any = SimpleNamespace(save=lambda _, stored: saved.append(stored))
     source: Any = SimpleNamespace(commit=lambda *_: None)

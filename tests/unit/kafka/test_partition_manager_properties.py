@@ -16,7 +16,7 @@ PARTITION = Partition("t", 0)
 
 
 class Letters:
-    """As many tuples as the message has letters; `!` cannot be read, a space is nothing, and `?` cannot be emitted."""
+    """Gives one tuple per letter. `!` cannot be read, a space is empty, and `?` cannot be emitted."""
 
     output_fields = Fields("letter")
 
@@ -28,7 +28,7 @@ class Letters:
 
 
 class Ledger:
-    """A collector that knows by itself which tuples of which attempt were acked."""
+    """A collector with its own record of the acked tuples per attempt."""
 
     capacity = 10**9
     why_failed: Note | None = None
@@ -169,7 +169,7 @@ class OnePartition(RuleBasedStateMachine):
             self.committed = offset
 
     def check_outcomes(self, start: int, end: int) -> None:
-        """What is told of the messages below the offset is what became of them."""
+        """The reported outcomes of messages below the offset match the model."""
         found = self.manager.outcomes.until(end)
         there = [offset for offset in self.read if start <= offset < end]
         empty = [offset for offset in there if self.read[offset].isspace()]
@@ -206,7 +206,7 @@ class OnePartition(RuleBasedStateMachine):
 
     @invariant()
     def the_limit_holds(self) -> None:
-        # The newest message may begin below the limit, and lie behind a gap.
+        # The newest message may start below the limit and after a gap.
         newest = max(
             (offset for offset in self.read if offset < self.manager.next_offset), default=-1
         )

@@ -1,5 +1,7 @@
-"""Where an exactly-once spout starts: at its own memory, else at Kafka's position, else at ZooKeeper's offset; and at that first of
-all if it was stored by somebody else."""
+"""The start of an exactly-once spout: its own memory, then Kafka's position, then ZooKeeper's offset.
+
+An offset that another program stored in ZooKeeper precedes them all.
+"""
 
 import pytest
 from msgspec.structs import replace
@@ -77,7 +79,7 @@ def positioned(
     emitted: dict[Partition, int] | None = None,
     committed: dict[Partition, int] | None = None,
 ) -> PositionedOffsets:
-    """Of the spout of `GROUP`."""
+    """Builds the offsets of the spout with the group `GROUP`."""
     memory = {} if emitted is None else emitted
     return PositionedOffsets(
         store, reader, OURS, GROUP, memory, {} if committed is None else committed
@@ -85,7 +87,7 @@ def positioned(
 
 
 def starts_at(offsets: PositionedOffsets) -> int | None:
-    """The offset at which the partition goes on, once it is held."""
+    """Returns the offset at which the held partition resumes."""
     assert offsets.acquire(P0) is Ownership.HELD
     stored = offsets.load(P0)
     return None if stored is None else stored.offset
@@ -137,7 +139,7 @@ def test_what_was_emitted_and_is_not_committed_is_not_emitted_again() -> None:
 
 
 def test_a_partition_that_starts_elsewhere_starts_where_that_is_stored() -> None:
-    """As when the broker no longer has the position: the new start is saved first, and then found."""
+    """This happens if the broker lost the position. The new start is saved first, and then read."""
     offsets = positioned(Store(3), Reader(5))
     assert starts_at(offsets) == 5
     offsets.save(P0, StoredOffset.of(OURS, P0, 40, UNKNOWN_BROKER))
@@ -146,8 +148,11 @@ def test_a_partition_that_starts_elsewhere_starts_where_that_is_stored() -> None
 
 
 def test_what_somebody_else_has_stored_is_newer_than_the_position() -> None:
-    """A spout that was at least once, or `kstorm offsets`. The position is moved there, and only then said to count: a crash amid
-    that begins again. Nothing is held before, so nothing is emitted."""
+    """An at-least-once spout or `kstorm offsets` may have stored it.
+
+    The position moves there before it counts, so a crash in between starts the move again. The
+    partition is not held before, so nothing is emitted.
+    """
     emitted: dict[Partition, int] = {}
     committed: dict[Partition, int] = {}
     store = Store(3, group="")
@@ -166,7 +171,7 @@ def test_what_somebody_else_has_stored_is_newer_than_the_position() -> None:
 
 
 def test_a_first_start_says_that_the_position_counts_before_it_emits() -> None:
-    """Else what is committed first would be taken for older than the offset that it began with."""
+    """Otherwise the first commit would look older than the start offset."""
     store = Store(3, group="")
     offsets = positioned(store, Reader(-1))
     assert offsets.acquire(P0) is Ownership.WAITING

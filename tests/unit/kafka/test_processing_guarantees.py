@@ -1,4 +1,4 @@
-"""What a spout promises of its messages: at least once, at most once, nothing."""
+"""A spout's processing guarantees: at least once, at most once, or none."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ AT_LEAST_ONCE, AT_MOST_ONCE, NO_GUARANTEE = ProcessingGuarantee
 
 
 def values(world: "World", spout: KafkaSpout, calls: int = 5) -> list[Any]:
-    """What is emitted in a few calls, each without a message id."""
+    """Returns the values that a few calls emit without message ids."""
     for _ in range(calls):
         spout.next_tuple()
     emitted, world.collector.emitted = world.collector.emitted, []
@@ -26,7 +26,7 @@ def values(world: "World", spout: KafkaSpout, calls: int = 5) -> list[Any]:
 
 
 def fill(world: "World", *offsets: int) -> None:
-    """Messages that say where they are."""
+    """Produces messages that contain their offset."""
     for offset in offsets:
         world.source.produce(0, offset, body=b"%d" % offset)
 
@@ -41,7 +41,7 @@ def begun(world: "World", guarantee: ProcessingGuarantee) -> KafkaSpout:
 
 
 def test_at_least_once_is_the_default() -> None:
-    """As in storm-kafka-client."""
+    """This is as in storm-kafka-client."""
     assert SpoutConfig(KafkaHosts(), "t", "", "s").processing_guarantee is AT_LEAST_ONCE
 
 
@@ -65,7 +65,7 @@ def test_at_most_once_emits_nothing_before_the_store_has_it(world: "World") -> N
 
 
 def test_at_most_once_claims_in_batches(world: "World") -> None:
-    """What is read while a write is under way waits for the next one: one write a batch, none a message."""
+    """Messages read during a write wait for the next write, so there is one write per batch."""
     fill(world, 0, 1)
     spout = begun(world, AT_MOST_ONCE)
     values(world, spout)
@@ -92,7 +92,7 @@ def test_at_most_once_never_emits_what_an_earlier_process_may_have(world: "World
 
 
 def test_at_most_once_loses_nothing_by_closing(world: "World") -> None:
-    """What was claimed and not emitted is the next owner's."""
+    """The next owner gets messages that were claimed but not emitted."""
     fill(world, *range(5))
     spout = begun(world, AT_MOST_ONCE)
     values(world, spout)
@@ -150,7 +150,7 @@ def test_a_batch_waits_for_its_claim_before_the_partition_is_paused(world: "Worl
 
 
 def test_without_a_guarantee_what_is_emitted_is_done(world: "World") -> None:
-    """Nothing is tracked; the offset is stored when it is time, whatever became of the tuples."""
+    """Nothing is tracked. The offset is stored at the interval, whatever happens to the tuples."""
     fill(world, 0, 1, 2)
     spout = world.open(processing_guarantee=NO_GUARANTEE)
     assert values(world, spout) == [b"0", b"1", b"2"]
@@ -161,7 +161,7 @@ def test_without_a_guarantee_what_is_emitted_is_done(world: "World") -> None:
 
 
 def test_without_a_guarantee_zookeeper_is_not_waited_for(world: "World") -> None:
-    """What is stored late is emitted again after a crash."""
+    """After a crash, messages above the stored offset are emitted again."""
     fill(world, 0, 1, 2)
     spout = begun(world, NO_GUARANTEE)
     assert values(world, spout) == [b"0", b"1", b"2"]
@@ -173,7 +173,7 @@ def test_without_a_guarantee_zookeeper_is_not_waited_for(world: "World") -> None
 def test_what_cannot_be_emitted_is_a_dead_letter_all_the_same(
     world: "World", guarantee: ProcessingGuarantee
 ) -> None:
-    """And what can be is emitted."""
+    """The other tuples are emitted."""
     world.source.produce(0, 0, body=b"to be")
     world.source.produce(0, 1, body=b"\xff")
     spout = world.open(processing_guarantee=guarantee, scheme=Words())

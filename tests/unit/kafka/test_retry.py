@@ -31,7 +31,7 @@ def manager(
 
 
 def delays(retry: ExponentialBackoffRetryManager, failures: int) -> list[float]:
-    """How long offset 1 waits after each of its failures, to the millisecond."""
+    """Returns the delay of offset 1 after each of its failures, in whole milliseconds."""
     waited = []
     for _ in range(failures):
         retry.failed(1, 0.0)
@@ -108,7 +108,7 @@ def test_what_is_done_is_forgotten() -> None:
 
 
 def test_what_is_done_while_it_waits_is_not_due() -> None:
-    """Nor does it come before those that are."""
+    """It does not delay messages that are due."""
     retry = manager()
     for offset in (1, 2):
         retry.failed(offset, 0.0)
@@ -146,7 +146,10 @@ def test_what_was_emitted_again_is_the_one_that_is_named() -> None:
 
 
 def test_the_manager_is_named_by_its_import_path() -> None:
-    """As in Storm's documentation, *Storm Kafka Integration*, the class is a setting; a class itself will do too."""
+    """The setting names a class, as in Storm's documentation *Storm Kafka Integration*.
+
+    It may also be the class itself.
+    """
     by_default = make_retry_manager(SpoutConfig(KafkaHosts(), "t", "", "s"))
     by_class = make_retry_manager(
         SpoutConfig(
@@ -165,7 +168,7 @@ class Never(ExponentialBackoffRetryManager):
 
 
 def test_a_policy_of_ones_own_decides(world: "World") -> None:
-    """Named by its import path; a path that is none is refused when the spout is opened."""
+    """The setting is its import path. Opening the spout rejects an invalid path."""
     world.source.produce(0, 0, 1)
     spout = world.open(failed_message_retry_manager=f"{__name__}:Never")
     spout.fail(world.run_ids(spout)[0])

@@ -12,7 +12,7 @@ offsets = st.integers(0, 4)
 
 
 class Naive:
-    """How it is to be: each message has its failures, and if it waits a time from which on it is due."""
+    """The model: each message has a count of failures and, while it waits, a due time."""
 
     def __init__(self) -> None:
         self.failures: dict[int, int] = {}
@@ -29,7 +29,7 @@ class Naive:
 
 
 class Retries(RuleBasedStateMachine):
-    """As a partition calls it, and as it does not."""
+    """Calls the manager in the order of a partition, and in other orders."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How schemes turn a message's bytes into tuples."""
+"""Schemes, which convert a message's bytes into tuples."""
 
 from typing import Any, cast
 
@@ -54,7 +54,7 @@ def test_each_scheme_gives_the_values_of_its_fields(
 
 
 def test_message_without_a_key_gives_its_value() -> None:
-    """A key-value scheme reads the value alone if there is no key."""
+    """A key-value scheme reads only the value."""
     tuples = deserializer(KeyValueSchemeAsMultiScheme(StringKeyValueScheme()))(message(b"v"))
     assert [list(each) for each in tuples or ()] == [[None, "v"]]
 
@@ -96,7 +96,7 @@ def test_invalid_utf_8_is_refused() -> None:
 
 
 def test_the_topic_is_known_to_a_kafka_spout_alone() -> None:
-    """As of another spout, it says what is missing."""
+    """With another spout, the error names the missing part."""
     with pytest.raises(NotImplementedError, match="which only a KafkaSpout knows"):
         StringMultiSchemeWithTopic().deserialize(b"v")
 
@@ -122,6 +122,6 @@ def test_json_gives_the_named_members() -> None:
     ],
 )
 def test_json_without_the_named_members_cannot_be_read(value: bytes, says: str) -> None:
-    """It is refused, so that it ends among the dead letters, which say why."""
+    """The error is the reason in the dead letter."""
     with pytest.raises(ValueError, match=f"(?i){says}"):
         deserializer(SchemeAsMultiScheme(JsonScheme("word", "count")))(message(value))

@@ -1,4 +1,4 @@
-"""What the bolt holds while its serializer cannot answer: how much, for how long, and in which order it is written."""
+"""The bolt's backlog while its serializer has no answer: its size, age and order."""
 
 import asyncio
 from collections.abc import Callable
@@ -56,8 +56,10 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def test_a_replay_is_not_held_beside_its_former_self(world: "World") -> None:
-    """What waited for as long as its tree may take fails, and only its replay is held. A hundred messages that are replayed
-    twelve times are never more than a hundred."""
+    """A tuple that waited for the message timeout fails, and only its replay is held.
+
+    A hundred messages that are replayed twelve times are never more than a hundred held tuples.
+    """
     made = bolt()
     outcomes = impatient(world, made)
     for replays in range(12):
@@ -119,7 +121,7 @@ async def test_too_many_wait_where_they_are(
 async def test_room_comes_also_by_those_that_waited_in_vain(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So whoever waits for room waits no longer than the message timeout, however long the registry is away."""
+    """A waiting caller waits at most for the message timeout, even if the registry stays away."""
     monkeypatch.setattr("kstorm.kafka.serializer_backlog.MOST_TUPLES", 2)
     made = bolt()
     outcomes = impatient(world, made)
@@ -136,7 +138,10 @@ async def test_room_comes_also_by_those_that_waited_in_vain(
 async def test_a_batch_that_the_broker_refused_waits_for_the_registry_too(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is written again one by one, when nobody executes who could wait for room: it is held, whatever there is."""
+    """The bolt rewrites its records one by one and outside `execute`, so it cannot wait for room.
+
+    It holds them beyond the limit.
+    """
     monkeypatch.setattr("kstorm.kafka.serializer_backlog.MOST_TUPLES", 1)
     monkeypatch.setattr(Registry, "there", True)
     made = bolt()
@@ -151,7 +156,7 @@ async def test_a_batch_that_the_broker_refused_waits_for_the_registry_too(
 
 
 async def test_a_closed_bolt_holds_nothing(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has the task next executes what it held: it must not be written by both."""
+    """The next owner executes the held tuples, and both must not write them."""
     made = bolt()
     prepared(world, made)
     made.execute(tup())
@@ -163,7 +168,7 @@ async def test_a_closed_bolt_holds_nothing(world: "World", monkeypatch: pytest.M
 
 
 def test_bytes_are_counted_in_and_out() -> None:
-    """Also those of values that are no text."""
+    """This includes values that are not text."""
     held = SerializerBacklog(1.0, lambda: 0.0)
     held.add("t", tup(message={"word": "x" * (16 << 20)}))
     assert held.full

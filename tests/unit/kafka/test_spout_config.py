@@ -25,7 +25,7 @@ def config(**settings: Any) -> SpoutConfig:
 
 
 def test_the_defaults_are_storms() -> None:
-    """Every field has its default of *Storm Kafka Integration*, but for `fetch_max_wait`, which says why."""
+    """The defaults are those of *Storm Kafka Integration*, except `fetch_max_wait`."""
     made = config()
     assert (made.fetch_size_bytes, made.socket_timeout_ms, made.buffer_size_bytes) == (
         1024 * 1024,
@@ -125,7 +125,7 @@ def test_hosts_as_text_are_refused() -> None:
 
 
 def test_the_root_may_be_left_out() -> None:
-    """As in Storm's second constructor; the id may not be left out."""
+    """This is as in Storm's second constructor. The id is required."""
     assert SpoutConfig(KafkaHosts(), "t", id="words").zk_path == "/words"
     with pytest.raises(ConfigError, match="id is ''"):
         SpoutConfig(KafkaHosts(), "t")

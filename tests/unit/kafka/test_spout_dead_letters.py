@@ -1,4 +1,6 @@
-"""What a `KafkaSpout` tells of the messages that it gives up: the kind, the error, and what a message has beside its value."""
+"""The dead letters of a `KafkaSpout`: the kind, the error, and the message with its key and
+headers.
+"""
 
 from typing import TYPE_CHECKING, Any, cast
 

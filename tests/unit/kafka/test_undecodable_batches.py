@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def test_it_becomes_a_dead_letter_and_the_messages_behind_it_are_emitted(world: "World") -> None:
-    """With the coordinates of its first offset, and nothing of its content, which nobody knows."""
+    """The dead letter has the batch's first offset, and no content, because it cannot be decoded."""
     world.source.produce(0, 0, 1)
     world.source.produce_undecodable(0, 5)
     world.source.produce(0, 7, 8)

@@ -35,12 +35,15 @@ if TYPE_CHECKING:
 
 
 class Odd:
-    """A multi-scheme: one tuple a word, but `None` and `five` are no tuples, and `two` has a value too many."""
+    """A multi-scheme with one tuple per word.
+
+    `None` and `five` are invalid, `two` has too many values.
+    """
 
     output_fields = Fields("word")
 
     def deserialize(self, value: bytes) -> Any:
-        """None, or values."""
+        """Returns None or rows of values."""
         made: dict[str, Any] = {"None": None, "two": ("t", "wo"), "five": 5}
         return [made.get(word, (word,)) for word in value.decode().split()]
 
@@ -134,7 +137,7 @@ def test_499_neighbours_of_a_bad_message_are_processed(
 
 @pytest.mark.parametrize(("bad", "reason"), BAD)
 def test_a_message_is_emitted_whole_or_not_at_all(world: "World", bad: str, reason: str) -> None:
-    """None of its tuples leaves if one of them cannot; and the dead letter says why."""
+    """If one tuple cannot be emitted, none is. The dead letter gives the reason."""
     for offset, body in enumerate(["a b", bad, "c"]):
         world.source.produce(0, offset, body=body.encode())
     with LocalCluster(topology(), resources={KAFKA: world.ports}) as cluster:
@@ -162,7 +165,7 @@ def test_untracked_messages_too(world: "World", guarantee: ProcessingGuarantee) 
 
 
 def test_a_retry_that_cannot_be_emitted_is_a_dead_letter(collector: "FakeCollector") -> None:
-    """What a grouping makes of a value may change."""
+    """A grouping may treat a value differently on the second attempt."""
     manager = make(collector, scheme=Words())
     manager.fill([message(0, b"to be")])
     emit_next(manager, collector)
@@ -211,7 +214,7 @@ def test_exception_of_a_retry_manager_loses_no_message(collector: "FakeCollector
 
 
 class Guessing(ExponentialBackoffRetryManager):
-    """Names a message that never failed, until it is told that this one is done."""
+    """Names a message that never failed, until that message is done."""
 
     guess: int | None = 1
 
