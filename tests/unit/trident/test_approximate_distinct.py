@@ -1,4 +1,4 @@
-"""How many different values there are, nearly, by the real library."""
+"""Approximate counts of distinct values, with the real library."""
 
 import random
 import sys
@@ -32,7 +32,7 @@ def test_the_estimate_is_near(precision: int, error: float) -> None:
 
 
 def test_few_are_counted_as_they_are() -> None:
-    """Of one field or of several, of any kind of value; none are 0."""
+    """This holds for one or more fields and for any kind of value. Without values, the count is 0."""
     rows: Rows = [["a", 1], ["a", "1"], ["a", 1], ["b", None], ["b", 1.5]]
     for by in (["x", "y"], ["y"]):
         found = of_partition(
@@ -46,7 +46,7 @@ def test_few_are_counted_as_they_are() -> None:
 
 
 def visitors() -> Topology:
-    """How many a page has."""
+    """Builds a topology that counts the visitors of each page."""
     topology = TridentTopology("visitors")
     visits = (
         topology.new_stream("visits", FeederSpout("page", "visitor"))
@@ -61,7 +61,10 @@ def visitors() -> Topology:
 
 
 def test_a_state_keeps_sketches_and_shows_numbers() -> None:
-    """Parts are combined upstream, and with what is stored; whatever dies, nobody counts twice."""
+    """Partial sketches are combined upstream and with the stored one.
+
+    A crash does not change a count.
+    """
     rows = [[page, f"visitor {number % 7}"] for page in "ab" for number in range(14)]
 
     def exact(cluster: KafkaCluster) -> None:

@@ -1,4 +1,4 @@
-"""What steps make of a frame is what they make of its tuples one by one, each anchored to the tuple that it comes of."""
+"""Steps give the same result for a frame as for its single tuples, each with its own anchor."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -42,7 +42,7 @@ Chosen = tuple[Fields, Step]
 
 
 class Emits(Function):
-    """Emits as often as its tuple says, and some values each time."""
+    """Emits as often as its tuple requests, with `width` values each time."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -129,21 +129,21 @@ def test_frame_gives_the_result_of_its_tuples(seed: int) -> None:
 
 
 class Weighed(Count):
-    """A count that is none: it begins with the tuple's value."""
+    """A subclass of Count with different semantics: it starts with the tuple's value."""
 
     def init(self, tuple: TridentTuple) -> int:
         return int(tuple[0])
 
 
 class Heaviest(Weighed):
-    """Nor is this: it combines otherwise as well."""
+    """A subclass of Count that also combines differently."""
 
     def combine(self, one: int, other: int) -> int:
         return max(one, other)
 
 
 class Greatest(Sum):
-    """A sum that is none: it combines otherwise."""
+    """A subclass of Sum that combines differently."""
 
     def combine(self, one: Any, other: Any) -> Any:
         return max(one, other)
@@ -167,8 +167,10 @@ AGGREGATORS: Sequence[CombinerAggregator] = (
 def test_folding_equals_combining_one_by_one(
     aggregator: CombinerAggregator, groups: Iterable[str]
 ) -> None:
-    """Of the built-in aggregators and of those that a user makes of them; combined before and after a hop, or at once; each value
-    anchored to the last of its tuples."""
+    """The aggregators are built-in or the user's, and combine before and after a hop, or at once.
+
+    Each value is anchored to the last of its tuples.
+    """
     chance, fields = Random(1), Fields("word", "place", "n")
     rows = [(chance.choice("ab"), chance.choice([1, 2]), chance.randint(1, 9)) for _ in range(30)]
     own, n = FieldSelection(Fields(groups), fields), FieldSelection(Fields("n"), fields)
@@ -199,7 +201,7 @@ def test_results_are_shown_where_there_are_any() -> None:
 
 
 class Says(NamedTuple):
-    """What a function emits, and what is said of it."""
+    """The values that a function emits, and the expected error."""
 
     values: Any
     error: str

@@ -249,7 +249,7 @@ def test_keys_in_a_database(kind: Any) -> None:
 @pytest.mark.parametrize("window", [None, Window(Duration.minutes(1))], ids=["all", "window"])
 @pytest.mark.parametrize("kind", ["inner", "full"])
 def test_joins_by_any_key(window: Any, kind: str) -> None:
-    """A value joins those that are the same key, and None joins nothing."""
+    """A value joins equal keys, and None joins nothing."""
     if window is None and kind == "full":
         pytest.skip("such a join needs a window")
     topology = TridentTopology("t")

@@ -1,4 +1,4 @@
-"""What each operation of a stream makes of its tuples."""
+"""The result of each stream operation."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ class Concat(ReducerAggregator):
 
 
 class Pairs(Aggregator):
-    """Storm's kind that emits what it likes: each tuple with its number in the batch, and the total."""
+    """Emits each tuple with its number in the batch, and the total, as Storm's aggregators may."""
 
     def init(self, batch_id: Any, collector: TridentCollector) -> list[int]:
         return []
@@ -79,7 +79,7 @@ def test_of_one_tuple_at_a_time(do: Any, expected: Rows) -> None:
 
 
 def test_a_function_adds_to_each_tuple() -> None:
-    """As Storm's `each`: what was there stays."""
+    """The input fields stay, as with Storm's `each`."""
     found = came_out(
         lambda s: s.each("sentence", Split(), "word"), ["sentence"], [["the cow"], [""]]
     )

@@ -87,7 +87,7 @@ def word_count(state: MapFactory, aggregator: Any = None) -> Topology:
 
 
 def opaque(memory: Memory) -> dict[str, int]:
-    """What is stored of each word, as it is now."""
+    """Returns the stored count of each word."""
     return {key: value[0] for key, (_, value, _) in memory.rows.items() if value}
 
 
@@ -127,7 +127,7 @@ def test_counts_are_exact_whatever_dies(
 
 
 def test_non_transactional_state_may_overcount() -> None:
-    """And never too little. It is what the other two are for."""
+    """It never undercounts. The other two kinds are there to avoid this."""
     over = 0
 
     def build() -> Topology:
@@ -147,7 +147,10 @@ def test_non_transactional_state_may_overcount() -> None:
 
 @pytest.mark.parametrize("kind", [OpaqueMap, TransactionalMap, NonTransactionalMap])
 def test_a_database_of_sql(kind: Callable[[BackingMap], MapFactory], tmp_path: Path) -> None:
-    """A task that begins anew goes on from it; and a query gives results, not what is kept."""
+    """A restarted task continues with the stored values.
+
+    A query returns results, not stored values.
+    """
     connect = partial(sqlite3.connect, tmp_path / "counts.db", check_same_thread=False, timeout=30)
     kafka = FakeKafka({"counts": 2, "answers": 1})
     with kafka.cluster(word_count(kind(SqlMap(connect, "lengths")), Length())) as cluster:
@@ -230,7 +233,7 @@ def test_values_of_a_lost_epoch_are_rolled_back() -> None:
     first.load([["a"], ["b"]])
     first.multi_put([["a"], ["b"]], [5, 7])
     first.keep()
-    first.write(first.before_commit())  # and it dies
+    first.write(first.before_commit())  # the process dies here
     second = OpaqueMap(memory).map("t/0")
     second.begin(state)
     second.open()
@@ -295,7 +298,7 @@ class Collected(ReducerAggregator):
 
 
 def test_the_value_before_is_kept_from_a_reducer_that_changes_it_in_place() -> None:
-    """Else an epoch that comes again would begin with what it had come to."""
+    """Otherwise a repeated epoch would start with its own result."""
     database = Memory()
     topology = word_count(OpaqueMap(database), Collected())
     kafka = FakeKafka({"counts": 1, "answers": 1})

@@ -33,7 +33,7 @@ class Ledger:
         return self
 
     def total(self) -> Counter[str]:
-        """Of all tasks."""
+        """Returns the totals of all tasks."""
         return sum((after for _, _, after in self.parts.values()), Counter())
 
 

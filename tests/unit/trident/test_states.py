@@ -1,4 +1,4 @@
-"""What streams keep: totals of all that ever came, states of one's own, and what they answer."""
+"""The states of streams: running totals, custom states, and their queries."""
 
 import json
 from collections import Counter
@@ -86,7 +86,10 @@ def test_words_are_counted_and_the_counts_can_be_asked() -> None:
 
 
 def test_counts_are_exact_whatever_dies() -> None:
-    """Random schedules of crashes, moves and refusals: no word is lost, none counts twice, and each total has one record."""
+    """With random crashes, moves and refusals, no word is lost or counted twice.
+
+    Each total has one record.
+    """
 
     def exact(cluster: KafkaCluster) -> None:
         records = [json.loads(record.value() or b"") for record in cluster.kafka.records("counts")]
@@ -204,7 +207,7 @@ def test_an_updater_does_as_it_likes() -> None:
 
 
 def test_a_query_sees_results_and_not_what_is_kept() -> None:
-    """Of an average, and by two fields."""
+    """The test queries an average by two fields."""
     topology = TridentTopology("t")
     spout, asked = FeederSpout("a", "b", "n"), FeederSpout("p", "q")
     means = (

@@ -88,7 +88,7 @@ def test_debug_and_equals(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_map_and_flat_map(do: Any, fields: list[str], expected: Rows) -> None:
-    """Without output fields they keep the stream's, with some these are all that is left."""
+    """Without output fields they keep the stream's fields. Otherwise only the given ones remain."""
     assert came_out(do, ["word"], [["the cow"]]) == expected
     assert (
         list(
@@ -214,7 +214,7 @@ def test_the_first_of_a_batch() -> None:
 
 
 class CountAsAggregator(Aggregator):
-    """What Storm's `CountAggregator` is: an `Aggregator`, with its own state."""
+    """A copy of Storm's `CountAggregator`: an `Aggregator` with its own state."""
 
     def init(self, batch_id: Any, collector: TridentCollector) -> list[int]:
         return [0]

@@ -102,7 +102,7 @@ def test_fields_may_be_preserved(how: Any) -> None:
 
 
 def test_a_missing_sides_key_is_there() -> None:
-    """As in Storm, in the fields of both."""
+    """As in Storm, it is in the fields of both sides."""
     found = came_out_of(
         joined(["k", "a", "b", "x", "c"], kind="full", window=MINUTE, mode="preserve")
     )
@@ -194,13 +194,13 @@ def test_a_merge_of_three() -> None:
 
 
 def last_hour(topology: TridentTopology) -> tuple[Stream, Stream]:
-    """What Storm's page says of windowed joins: one side is kept for an hour."""
+    """Builds the streams of Storm's section on windowed joins, which keeps one side for an hour."""
     views = topology.new_stream("views", FeederSpout("user", "page"))
     return views, topology.new_stream("buys", FeederSpout("buyer", "cents"))
 
 
 def test_the_last_hour_of_one_side() -> None:
-    """By a sliding window of both sides."""
+    """A sliding window applies to both sides."""
     topology = TridentTopology("t")
     views, buys = last_hour(topology)
     window = Window(Duration.hours(1), Duration.minutes(30))
@@ -218,7 +218,7 @@ def test_the_last_hour_of_one_side() -> None:
 
 
 def test_join_by_tuple_count_can_be_aggregated() -> None:
-    """What comes out is a stream."""
+    """A join returns a stream."""
     topology = TridentTopology("t")
     one, two = (topology.new_stream(name, FeederSpout("k", name)) for name in ("one", "two"))
     pairs = topology.join(one, "k", two, "k", ["k", "a", "b"], window=Window(Tuples(2)))

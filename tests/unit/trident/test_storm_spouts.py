@@ -54,7 +54,7 @@ def test_positions_are_in_zookeeper_under_the_streams_id(
 
 
 def test_pipelining() -> None:
-    """`topology.max.spout.pending` says how many messages are under way, not how many batches."""
+    """`topology.max.spout.pending` limits the pending messages, not the pending batches."""
     config = Config(topology_processing_guarantee=EXACTLY_ONCE, topology_max_spout_pending=7)
     topology = TridentTopology("t", config)
     words = topology.new_stream("in", FeederSpout("word")).group_by("word")

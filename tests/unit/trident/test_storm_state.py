@@ -32,12 +32,15 @@ from tests.unit.trident.streams import Split, feed
 from tests.unit.trident.test_outside import Memory
 from tests.unit.trident.test_outside import State as OwnState
 
-# "Transactional spouts": what the database has amid epoch 3, and after it.
+# "Transactional spouts": the database during and after epoch 3.
 
 
 def test_partly_written_epoch_gives_the_same_result() -> None:
-    """The page's `man`, `dog` and `apple`: `dog` has epoch 3 already. Storm skips it, since the batch is the same; here the
-    changelog has the values of epoch 3, and both are written, `dog` as it was."""
+    """The page's `man`, `dog` and `apple`: the row of `dog` already has epoch 3.
+
+    Storm skips it, because the batch is the same. Here the changelog has the values of epoch 3, and
+    both rows are written, `dog` unchanged.
+    """
     memory = Memory()
     memory.rows = {"man": [1, 3], "dog": [3, 4], "apple": [2, 10]}
     state: Any = OwnState({"x/txid": 3, "x/p/man": [3, 5], "x/p/dog": [3, 4]})
@@ -58,7 +61,7 @@ def test_partly_written_epoch_gives_the_same_result() -> None:
     ],
 )
 def test_an_opaque_value(txid: int, stored: list[Any]) -> None:
-    """Of another epoch it goes on from the value, of the same one from the value before."""
+    """A new epoch starts from the value, and a repeated one from the previous value."""
     memory = Memory()
     memory.rows = {"a": [2, [4], [1]]}
     state: Any = OwnState({"x/txid": txid - 1})
@@ -161,7 +164,7 @@ def test_a_map_state() -> None:
 
 
 def all_of_it(number: Any = Count) -> Any:
-    """A count of all tuples, and one by word; both are asked for by another stream."""
+    """Builds a count of all tuples and one by word. Another stream queries both."""
     topology = TridentTopology("t")
     words = (
         topology.new_stream("in", FeederSpout("sentence"))
@@ -226,7 +229,7 @@ def test_state_query_returns_results() -> None:
 
 
 def test_database_state_cannot_list_its_keys() -> None:
-    """Which keys are whose, the database does not know."""
+    """The database cannot assign keys to tasks."""
     topology = TridentTopology("t")
     words = topology.new_stream("in", FeederSpout("word"))
     counts = words.group_by("word").persistent_aggregate(OpaqueMap(Memory()), Count(), "count")

@@ -105,7 +105,7 @@ def test_words_without_a_count_are_left_out() -> None:
 
 
 def test_reads_of_a_batch_are_one_and_so_are_writes() -> None:
-    """The tutorial's "20 updates": one question to a database, which has them all. The epoch has one write as well."""
+    """The tutorial's "20 updates": one query reads all keys, and the epoch makes one write."""
     questions: list[int] = []
 
     class Database(State):
@@ -196,7 +196,7 @@ class One(CombinerAggregator):
 
 
 class OnceMore(ReducerAggregator):
-    """How many different values, one after the other."""
+    """Counts distinct values one by one."""
 
     def init(self) -> list[str]:
         return []
@@ -206,8 +206,11 @@ class OnceMore(ReducerAggregator):
 
 
 def test_reach() -> None:
-    """Spread over tasks, as in the tutorial. Who asks is in the stream, since there is no batch that ends with a request: the reach
-    that comes out grows until it is whole, which is the last of a URL."""
+    """The query is spread over tasks, as in the tutorial.
+
+    The request is a field of the stream, because no batch ends with a request. The reach grows until
+    it is complete, which is its last value.
+    """
     topology = TridentTopology("reach")
     urls_to_tweeters = topology.new_static_state(SingleKeyFactory(TWEETERS))
     tweeters_to_followers = topology.new_static_state(SingleKeyFactory(FOLLOWERS))
@@ -233,7 +236,7 @@ def test_reach() -> None:
 
 
 class DistinctByRequest(Aggregator):
-    """How many followers each request of a batch has."""
+    """Counts the distinct followers per request of a batch."""
 
     def init(self, batch_id: Any, collector: TridentCollector) -> dict[str, set[str]]:
         return {}
@@ -249,7 +252,7 @@ class DistinctByRequest(Aggregator):
 
 
 def test_reach_in_one_task() -> None:
-    """Without a repartitioning what becomes of a request stays in its batch: one answer, and it is whole."""
+    """Without repartitioning, a request stays in its batch, and its single answer is complete."""
     topology = TridentTopology("reach")
     (
         topology.new_stream("reach", FeederSpout("args"))

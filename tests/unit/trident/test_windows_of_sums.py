@@ -33,7 +33,7 @@ def sums(window: Window) -> Any:
 
 
 def test_it_keeps_tuples_only_where_it_has_to() -> None:
-    """Where windows end by numbers of tuples."""
+    """It needs the tuples only if windows end by count."""
     assert type(sums(Window(Duration(10)))) is CombiningBolt
     assert type(sums(Window(Count(10)))) is not CombiningBolt
     assert type(sums(Window(Duration(10), Count(2)))) is not CombiningBolt
@@ -74,8 +74,10 @@ def test_sums_are_what_they_are_by_definition(
     slide: int,
     lag: int,
 ) -> None:
-    """Of all that was not late, each window once, whatever length and slide have in common; read by panes or by chains; whole or
-    key by key."""
+    """The sums cover all tuples that are not late, and each window is shown once.
+
+    This holds for any length and slide, for panes and chains, and for whole or partial reads.
+    """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pane_aggregates, "MANY", many)
         patched.setattr(pane_aggregates, "LINK", 2)
@@ -87,7 +89,7 @@ def test_sums_are_what_they_are_by_definition(
 def check_by_definition(
     rounds: list[list[tuple[str, int, int]]], length: int, slide: int, lag: int
 ) -> None:
-    """Of one kind of manager."""
+    """Compares one kind of manager with the definition."""
     window = Window(Duration(length), Duration(slide)).with_timestamp_field("at")
     tester = BoltTester(sums(window.with_lag(Duration(lag)) if lag else window), FIELDS)
     kept: list[tuple[str, int, int]] = []
@@ -102,7 +104,7 @@ def check_by_definition(
         runs: Any = tester._runs
         while runs._more:
             tester.tick()
-        runs._restore()  # what is in memory is what is stored
+        runs._restore()  # restores the stored state
         watermark = max(watermark, latest - lag)
     shown, rest = tester.emitted(), by_definition(kept, length, slide, watermark)
     assert Counter(map(tuple, shown)) == Counter(map(tuple, rest))
@@ -120,11 +122,11 @@ LONG_AFTER = 1000
 
 
 class FailingError(Exception):
-    """What a user's aggregator raises."""
+    """The error of a user's aggregator."""
 
 
 class Failing:
-    """Adds, and raises now and then: after so many times, and then after so many more."""
+    """Adds numbers, and raises after each of the given counts of calls."""
 
     def __init__(self, after: Sequence[int]) -> None:
         self._after = list(after)
@@ -160,8 +162,10 @@ def test_a_window_that_raises_or_stops_goes_on(
     failures: list[int],
     stops: list[bool],
 ) -> None:
-    """At least once, what an execution has done to the state stays there, and the same part comes once more. Where somebody stops
-    amid a window, the next call gives the rest. Here a part is two keys."""
+    """With at least once, the changes of a failed execution stay, and the same part is shown again.
+
+    If a reader stops within a window, the next call returns the rest. A part here is two keys.
+    """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(panes, "PIECE", 2)
         patched.setattr(pane_aggregates, "LINK", 2)
@@ -179,12 +183,12 @@ def test_a_window_that_raises_or_stops_goes_on(
         for key, value, at in given:
             expected[end, key] += value if end - length < at <= end else 0
     assert run.found == +expected
-    if slide <= length:  # else what came to a pause between two windows goes with the next one
+    if slide <= length:  # otherwise a pane between two windows goes with the next window
         assert list(run.state.items()) == [], "nothing is kept when all has passed"
 
 
 class Run:
-    """Sums that are shown among failures, by one kind of manager. Whoever reads them stops at a part where `stops` says so."""
+    """Reads the sums of one kind of manager despite failures. `stops` interrupts the reader."""
 
     def __init__(
         self,
@@ -230,7 +234,7 @@ class Run:
         self._manager.add(at, row)
 
     def show(self, time: int) -> None:
-        """All that is due. No sum comes twice."""
+        """Shows all due windows. No sum is repeated."""
         for window in self._manager.due(time):
             if self._stops and self._stops.pop():
                 return
@@ -240,7 +244,7 @@ class Run:
 
 
 def fold(row: Any) -> tuple[str, Sequence[Any], Any]:
-    """Of a key and a value."""
+    """Returns the key, the key as a list, and the value."""
     key, value = row
     return key, [key], value
 

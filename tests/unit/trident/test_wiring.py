@@ -1,4 +1,4 @@
-"""What is refused, and in which words; names, hints, and what a plan shows."""
+"""Rejected streams and their messages, and the names, hints and plans of valid ones."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def test_invalid_wiring_is_refused(do: Any, said: str) -> None:
 
 
 class Pairs(Aggregator):
-    """Is no value."""
+    """An aggregator without an operation."""
 
 
 def test_trident_requires_exactly_once() -> None:
