@@ -35,7 +35,7 @@ class Idle:
 
 
 def alive(metrics: bytes = b"") -> Any:
-    """A driver that says no more than that it lives."""
+    """Returns a driver that reports only that it is alive."""
     return SimpleNamespace(
         topology=diamond.build(),
         alive=True,
@@ -67,7 +67,7 @@ class Serving:
         return reader, writer
 
     async def ask(self, sent: bytes) -> tuple[int, str, str]:
-        """All that is answered until the connection ends: status, headers and body."""
+        """Sends a request, and returns the status, headers and body once the connection has ended."""
         reader, writer = await self.connect(sent)
         head, _, body = (await asyncio.wait_for(reader.read(), 30)).decode().partition("\r\n\r\n")
         writer.close()
@@ -78,7 +78,7 @@ class Serving:
         return status, body
 
     async def until(self, open_connections: int, *, of: int) -> None:
-        """Waits until so many are left `of` those that were made, and aiohttp remembers no more of them."""
+        """Waits until `open_connections` of `of` connections are left, also in aiohttp's own set."""
         async with asyncio.timeout(30):
             while (self.accepted, len(self.web.connections), len(self._of_aiohttp)) != (
                 of,
@@ -117,7 +117,7 @@ def run(main: Awaitable[None]) -> None:
 
 
 async def ended(connection: Connection) -> bytes:
-    """What came until the other side ended the connection."""
+    """Returns the bytes received until the other side ended the connection."""
     reader, _ = connection
     with suppress(ConnectionResetError):
         return await asyncio.wait_for(reader.read(), 30)

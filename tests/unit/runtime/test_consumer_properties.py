@@ -65,7 +65,7 @@ def test_each_field_sets_its_property(settings: dict[str, Any], name: str, value
 def test_the_offsets_are_the_spouts_business(
     name: str, value: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who would have librdkafka commit, or replace an offset that the broker does not have, is told that it does not."""
+    """The spout, not librdkafka, commits offsets and replaces the missing ones."""
     with pytest.raises(
         ConfigError,
         match=rf"kafka_properties has {re.escape(name)}={value!r}, but it must be (false|true|error): ",

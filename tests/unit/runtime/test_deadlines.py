@@ -1,4 +1,4 @@
-"""Calls that are waited for, and those that are not waited for any longer."""
+"""Calls that end in time, and calls that exceed their deadline."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What a process does beside its engine: its pump, its background, its patience with a task that leaves."""
+"""A process's work around its engine: the pump, background tasks, and the timeout of a revocation."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ class Sink(Bolt):
 
 
 class FakeProducer:
-    """Has a report for whoever asks, and tells how often it was asked."""
+    """Returns one report per poll, and counts the polls."""
 
     def __init__(self, *_: Any) -> None:
         self.waiting = 0
@@ -102,7 +102,7 @@ def without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_error_in_the_background_ends_the_process() -> None:
-    """A task whose recovery failed would else be waited for for ever, by a process that looks well."""
+    """Otherwise a process that looks healthy would wait forever for a task whose recovery failed."""
 
     async def run() -> list[Exception]:
         driver = BareDriver(topology())
@@ -124,7 +124,7 @@ class Gone(BaseException):
 def test_a_process_that_has_lost_its_tasks_begins_anew_unless_it_is_to_stop(
     monkeypatch: pytest.MonkeyPatch, told: bool, what: str
 ) -> None:
-    """Nobody would tell it again."""
+    """The group does not assign these tasks to it again."""
 
     def goes(how: str) -> None:
         raise Gone(how)
@@ -217,7 +217,7 @@ def test_an_engine_is_ticked_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class Clock:
-    """Moves when somebody sleeps, and lets a future end when its time has come."""
+    """A clock that moves during sleeps, and resolves a future at its time."""
 
     def __init__(self, done: "Future[None]", ends_at: float) -> None:
         self.now, self._done, self._ends_at = 0.0, done, ends_at
@@ -232,7 +232,7 @@ class Clock:
 
 
 def revoke_secs(**settings: Any) -> float:
-    """What a driver gives its consumer."""
+    """Returns the revocation timeout that a driver gives its consumer."""
 
     async def start() -> None:
         driver = BareDriver(topology(**settings))

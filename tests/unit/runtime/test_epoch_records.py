@@ -28,7 +28,7 @@ TAKEN = [
 
 
 class Queue:
-    """A producer with a queue of one record, which refuses what a test says."""
+    """A producer with a queue of one record, which refuses the test's records."""
 
     def __init__(self, **refused: Exception) -> None:
         self.refused = refused

@@ -1,4 +1,7 @@
-"""What we rely on of Faust's store and its RocksDB; an upgrade that breaks one of these is noticed here."""
+"""The behaviour of Faust's store and its RocksDB that kstorm relies on.
+
+An upgrade that changes it fails here.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,7 +30,7 @@ def make(folder: Path, name: str = "ledger") -> FaustStore:
 
 
 def test_the_members_of_faust_that_we_touch(tmp_path: Path) -> None:
-    """Nothing is opened before it is asked for; then the databases stand in a dict, each in a folder of its own."""
+    """Databases open on first use. They are in a dict, each one with its own folder."""
     store = make(tmp_path)._store
     assert store._dbs == {}
     paths = [store.partition_path(partition) for partition in range(2)]
@@ -76,7 +79,7 @@ def test_written_pairs_survive_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 499, 500, 501, 1001])
 def test_items_are_read_in_pieces(tmp_path: Path, number: int) -> None:
-    """Each once, whatever is written meanwhile to those that have passed; no iterator keeps the database open."""
+    """Each item is read once, despite concurrent writes. No iterator keeps the database open."""
     store = make(tmp_path)
     store.open(0)
     pairs = [(b"%06d" % key, b"v") for key in range(number)]
@@ -154,7 +157,7 @@ def test_leftover_folder_of_a_killed_process_is_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [b"", b"\x93\x01\x02", b"\x94\x02\xc4\x01t\x01\xcb" + 8 * b"\0"])
 def test_unreadable_copy_is_ignored(tmp_path: Path, kept: bytes) -> None:
-    """Of another version or broken: the partition is emptied, and recovered from its changelog."""
+    """If the copy is broken or of another version, the partition is emptied and recovered."""
     store = make(tmp_path)
     store.open(0)
     store._store._dbs[0].put(faust_store._COPY_KEY, kept)

@@ -1,4 +1,4 @@
-"""What the garbage collector of a service visits, and how often."""
+"""The objects that the garbage collector of a service visits, and its frequency."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a process shows of itself."""
+"""The metrics of a process."""
 
 from collections.abc import Iterator
 

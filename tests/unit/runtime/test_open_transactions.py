@@ -1,4 +1,4 @@
-"""A transaction that hangs is told from those that come and go, by what librdkafka's statistics say of a partition."""
+"""A stuck transaction differs from normal ones in librdkafka's statistics of a partition."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class World:
     def after(
         self, seconds: float, logs: Mapping[int, tuple[int, int]], read: set[int] | None = None
     ) -> str:
-        """What is wrong after these statistics: by partition up to where it is stable, and its end."""
+        """Returns the problem after statistics with a last stable offset and an end per partition."""
         self.now += seconds
         partitions = {
             str(number): {"ls_offset": stable, "hi_offset": end, "app_offset": 3}

@@ -1,4 +1,4 @@
-"""Where a partition ends, while its leader is being made."""
+"""The end of a partition during the election of its leader."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""Which records of a transaction are refused for good, and what only an operator can mend."""
+"""Errors of a transaction's records: some are permanent, and only an operator can fix others."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_few_are_tried_alone() -> None:
     ],
 )
 def test_operator_error_ends_the_process(code: int, task: int, told: str) -> None:
-    """No dead letter comes of it, and the error names the topic."""
+    """The record does not become a dead letter, and the error names the topic."""
     made = refused([record(task=task)], code, 0)
     assert made
     assert (made.culprits(), made.suspects()) == ({}, [])

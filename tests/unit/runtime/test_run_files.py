@@ -27,7 +27,7 @@ def test_what_runs_is_found_with_its_shape(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_runs_no_more(tmp_path: Path) -> None:
-    """Nor does what is no such file."""
+    """Invalid files are ignored too."""
     run_files.write(tmp_path, run_files.describe(build("words", "in", "out"), "", "", []))
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()

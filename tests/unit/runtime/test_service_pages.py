@@ -1,4 +1,4 @@
-"""What the pages of a service show, and that no text of an exception is among it."""
+"""The pages of a service, which never contain the text of an exception."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ CANARY = "https://kafka.example.com/?token=canary-7f3a"
 
 
 class Troubled(BareDriver):
-    """A driver at work, whose component says what keeps it from working."""
+    """A running driver whose component reports a problem."""
 
     trouble: Exception = ConnectionError(f"no answer from {CANARY}")
 

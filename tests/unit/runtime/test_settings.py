@@ -1,4 +1,4 @@
-"""A service's settings: what is wrong is said in one sentence, before anything starts."""
+"""A service's settings: each mistake is reported in one sentence, before anything starts."""
 
 from pathlib import Path
 
@@ -87,7 +87,7 @@ def test_unloadable_topology_is_reported(reference: str, says: str) -> None:
 def test_a_module_that_a_topology_needs_and_lacks_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error says whether the topology or a module that it needs is missing."""
+    """The error distinguishes a missing topology from a missing module that it imports."""
     (tmp_path / "needy.py").write_text("import surely_not_installed\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match="needs the module 'surely_not_installed'"):
@@ -120,7 +120,7 @@ def test_a_component_of_another_kind_is_named_with_those_that_there_are() -> Non
 
 
 def test_secrets_are_read_from_files(tmp_path: Path) -> None:
-    """As a Secret is mounted; a file's properties are added to the variable's and win."""
+    """Secrets are mounted as files. A file's properties override those of the variable."""
     properties, login = tmp_path / "kafka.json", tmp_path / "zookeeper"
     properties.write_text('{"sasl.password": "hunter2", "security.protocol": "SASL_SSL"}\n')
     login.write_text("sasl:me:hunter3\n")
@@ -162,7 +162,7 @@ def test_secrets_are_read_from_files(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_secret_is_named_and_not_shown(variable: str, value: str, says: str) -> None:
-    """The variable and the remedy, but nothing of what was read."""
+    """The error names the variable and the remedy, but not the value."""
     with pytest.raises(ConfigError, match=variable) as caught:
         from_environment(GOOD | {variable: value})
     assert says in str(caught.value)
@@ -170,7 +170,7 @@ def test_a_bad_secret_is_named_and_not_shown(variable: str, value: str, says: st
 
 
 def test_how_to_connect_to_zookeeper() -> None:
-    """Without TLS, or with what the object says; `{}` has all of the defaults."""
+    """The setting is optional. `{}` selects all defaults."""
     assert from_environment(GOOD).zookeeper_tls is None
     assert from_environment(GOOD | {"KSTORM_ZOOKEEPER_TLS": "{}"}).zookeeper_tls == ZooKeeperTls()
     given = {"KSTORM_ZOOKEEPER_TLS": '{"check_hostname": false}'}
@@ -196,7 +196,7 @@ def test_how_to_connect_to_zookeeper() -> None:
     ],
 )
 def test_a_way_to_connect_to_zookeeper_that_cannot_work_is_named(text: str, says: str) -> None:
-    """In one line with the variable, and with what is wrong; a password in it, where none belongs, is not shown."""
+    """The error is one line with the variable and the problem. A misplaced password is not shown."""
     with pytest.raises(ConfigError, match=r"^KSTORM_ZOOKEEPER_TLS ") as caught:
         from_environment(GOOD | {"KSTORM_ZOOKEEPER_TLS": text})
     assert says in str(caught.value)

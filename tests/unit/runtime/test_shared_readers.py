@@ -25,7 +25,7 @@ class Requests:
 
 
 def test_each_task_reads_all_requests() -> None:
-    """Also those that another task has read before the task was opened."""
+    """A task also gets the requests that another task read before it was opened."""
     requests = Requests()
     requests.write(b"a")
     one = requests.shared.lend()

@@ -178,7 +178,7 @@ def test_task_without_partitions_fetches_nothing_for_others(world: World) -> Non
 
 
 def test_partition_that_another_task_took_over_stays_assigned(world: World) -> None:
-    """Tasks release a partition when they hear that it is no longer theirs."""
+    """A task releases a partition only when it learns of the loss."""
     one, two, shared = world.two()
     two.assign(ONE, 0)
     one.unassign(ONE)

@@ -12,7 +12,7 @@ from kstorm.runtime.kafka.shared_writer import SharedWriters
 
 
 class FakeWriter:
-    """Reports a record when the test says so."""
+    """Reports a record when the test calls its report."""
 
     def __init__(self) -> None:
         self.reports: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""`/state` of a service: to whom it tells what, over HTTP, from a real RocksDB."""
+"""`/state` of a service: authorization and answers over HTTP, from a real RocksDB."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -92,7 +92,7 @@ def asked(
 
 
 def test_committed_value_is_returned_with_its_version(tmp_path: Path) -> None:
-    """The value, or that there is none; from the next checkpoint on the new one."""
+    """A missing value is reported too. A new value appears with the next checkpoint."""
 
     async def ask(of: Asking) -> None:
         word = word_of(HERE, of.built)
@@ -119,7 +119,10 @@ def test_every_key_can_be_queried(tmp_path: Path, key: str) -> None:
 
 
 def test_the_task_is_the_groupings_choice(tmp_path: Path) -> None:
-    """Of the key, or of the values that are named; another's is told by its number."""
+    """The choice depends on the key or on the named values.
+
+    For another task, the answer has its number.
+    """
 
     async def ask(of: Asking) -> None:
         elsewhere = word_of(3, of.built)
@@ -143,7 +146,7 @@ def test_task_is_required_if_the_grouping_does_not_determine_it(tmp_path: Path) 
 
 
 def test_keys_are_returned_in_pages(tmp_path: Path) -> None:
-    """In their order, each page with where to go on."""
+    """The keys are sorted. Each page names the start of the next one."""
 
     async def ask(of: Asking) -> None:
         of.table.keep(
@@ -187,7 +190,7 @@ def test_state_queries_are_off_by_default(tmp_path: Path) -> None:
 
 
 def test_it_wants_the_token(tmp_path: Path) -> None:
-    """As a bearer, or in a header that the API server's proxy lets through; whoever asks, from wherever."""
+    """Every client needs it, as a bearer token or in a header that the API server's proxy forwards."""
 
     async def ask(of: Asking) -> None:
         path = f"count/the?task={of.here}"
@@ -207,7 +210,7 @@ def test_it_wants_the_token(tmp_path: Path) -> None:
 
 
 def test_without_a_token_only_this_machine_is_answered(tmp_path: Path) -> None:
-    """A page in a browser, of a name that somebody has pointed to 127.0.0.1, is another's."""
+    """A host name other than this machine's is refused, even if it resolves to 127.0.0.1."""
 
     async def ask(of: Asking) -> None:
         assert (await of.get(f"count/the?task={of.here}", host="evil.example:6066"))[0] == 421
@@ -217,7 +220,7 @@ def test_without_a_token_only_this_machine_is_answered(tmp_path: Path) -> None:
 
 
 def test_it_knows_its_own_component(tmp_path: Path) -> None:
-    """Another's is another process's; one that keeps nothing says so."""
+    """Another component is refused. A component without state reports that."""
 
     async def ask(of: Asking) -> None:
         assert await of.get("sink/the") == (421, {"error": "this process runs 'count', not 'sink'"})

@@ -1,4 +1,4 @@
-"""What others read of a task's state, on a real RocksDB."""
+"""Reads of a task's state by other programs, on a real RocksDB."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +31,7 @@ def keys(
 
 
 def test_a_task_that_is_being_recovered_is_not_there(tmp_path: Path) -> None:
-    """Half of its state is on the disk; nor is one that another process has, or that was let go of."""
+    """Its state is incomplete. A closed task and a task of another process are missing too."""
     made, stored = recovered(tmp_path)
     assert (stored.copy(1), stored.copy(0)) == (LocalCopy(b"topic", 6, 1000.0), None)
     made._store.open(0)
@@ -80,7 +80,7 @@ async def test_a_checkpoint_says_of_all_tasks_when_it_was(tmp_path: Path) -> Non
 
 
 def test_a_page_has_keys_in_their_order(tmp_path: Path) -> None:
-    """By prefix, and behind the last one; what a task has not finished is no key of its state."""
+    """They are sorted, filtered by prefix, and after the last key. Unfinished tuples are not keys."""
     made, stored = recovered(tmp_path)
     found = sorted([*(f"a{number:03}" for number in range(60)), "b", "ba", "ß", "\U0010ffff"])
     rows = [(key.encode(), b"\x01") for key in found]
@@ -95,7 +95,7 @@ def test_a_page_has_keys_in_their_order(tmp_path: Path) -> None:
 
 
 def test_a_page_of_large_values_is_short(tmp_path: Path) -> None:
-    """At least one key, so that whoever reads on comes to an end."""
+    """It has at least one key, so that a reader makes progress."""
     made, stored = recovered(tmp_path)
     made.keep(1, [(b"%d" % number, bytes(700_000)) for number in range(5)], 80, 2000.0)
     assert keys(stored) == (["0", "1"], True)

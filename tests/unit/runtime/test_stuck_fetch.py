@@ -1,4 +1,4 @@
-"""Which statistics of librdkafka say that a partition gives nothing, and which say something else."""
+"""librdkafka's statistics that show a stuck partition, and similar ones that do not."""
 
 import json
 
@@ -22,7 +22,7 @@ def statistics(
 def heard(
     *told: ClientStatistics, read: tuple[Partition, ...] = (PLACE,)
 ) -> list[tuple[Partition, int]]:
-    """What the last of them made known."""
+    """Returns the result of the last statistics."""
     silences = StuckFetchDetector()
     return [list(silences.heard(each, read)) for each in told][-1]
 

@@ -1,4 +1,4 @@
-"""A recovery waits for nothing; a disk that is full or broken ends a process with an error that says so."""
+"""A recovery never blocks. A full or broken disk ends the process with an error that names it."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ def anything(key: bytes, value: bytes | None) -> None:
 
 
 def table(folder: Path) -> RecoveringTable:
-    """A table whose changelog nobody is asked for."""
+    """Builds a table whose changelog is not read."""
     service: Any = None
     settings = Settings(topology="a:b", data_dir=folder)
     app = make_app("tables", settings, service)
@@ -37,7 +37,7 @@ def table(folder: Path) -> RecoveringTable:
 
 
 async def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
-    """With the table, the folder, what RocksDB says, and that nothing is lost."""
+    """The error names the table, the folder and RocksDB's reason, and states that no data is lost."""
     made = table(tmp_path)
     made._store._open[0] = FullDisk()
     made._copies[0] = LocalCopy(b"topic", 6, 0.0)
@@ -82,7 +82,7 @@ class Record(NamedTuple):
 
 
 class Changelog:
-    """A client that, as the real one, waits out its time unless there is as much as it is asked for."""
+    """A client that, like the real one, waits for its timeout unless enough records are there."""
 
     def __init__(self, *pairs: tuple[bytes, bytes | None]) -> None:
         self.left = [Record(offset, pair) for offset, pair in enumerate(pairs)]
@@ -103,7 +103,7 @@ Pieces = list[tuple[list[tuple[bytes, bytes | None]], int]]
 def read(
     changelog: Any, high: int, check: Check = anything, stop_after: int = 1000
 ) -> tuple[Pieces, ChangelogFindings]:
-    """The pieces that are kept, each with the offset that it reaches; stops once there are so many."""
+    """Returns the stored pieces and the offset of each one. It stops after `stop_after` pieces."""
     pieces: Pieces = []
     found = drain(
         changelog,
@@ -139,7 +139,7 @@ def test_recovery_memory_is_limited_to_a_piece(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_stopped_recovery_keeps_its_progress() -> None:
-    """The next one goes on behind it."""
+    """The next recovery continues after it."""
     pieces, _ = read(
         Changelog(*[(b"%d" % number, b"v") for number in range(50_000)]), 50_000, stop_after=1
     )

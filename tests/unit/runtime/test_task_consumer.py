@@ -20,7 +20,10 @@ PLACES = [TopicPartition("in", 0), TopicPartition("in", 1)]
 
 
 class Committed:
-    """What `Consumer.committed` says of one partition; the client's own class has no error that a test may set."""
+    """One partition in the result of `Consumer.committed`.
+
+    A test cannot set the error of the real class.
+    """
 
     def __init__(self, partition: int, offset: int, error: KafkaError | None = None) -> None:
         self.topic, self.partition, self.offset, self.error = "in", partition, offset, error
@@ -123,13 +126,13 @@ def test_a_poll_is_limited_by_bytes(fetched: int, size: int, polled: int) -> Non
 
 
 def committed(answer: list[Committed] | Exception) -> dict[int, int]:
-    """Where the tasks of a consumer begin after this answer."""
+    """Returns the start offsets of a consumer's tasks after this answer."""
     with consumer() as made:
         return made._committed(cast("Consumer", Group(answer)), PLACES)
 
 
 def test_tasks_begin_where_the_group_is() -> None:
-    """Where it has committed nothing, at the beginning."""
+    """Without a committed offset, a task starts at 0."""
     assert committed([Committed(0, 7), Committed(1, -1001)]) == {0: 7, 1: 0}
 
 

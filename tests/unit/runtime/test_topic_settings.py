@@ -1,4 +1,4 @@
-"""How topics are set: what is promised of each, and that docs/reference/topics.md says the same."""
+"""The settings of each topic, and their description in docs/reference/topics.md."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,7 +43,7 @@ def settings(topology: Topology, topic: str, replication: int = 1) -> Mapping[st
 
 
 def test_every_topic_has_a_plan() -> None:
-    """With the partitions that the topology says."""
+    """Each topic has the topology's number of partitions."""
     topology = make()
     assert {name: plan.partitions for name, plan in topic_plans(topology, 1).items()} == {
         **topology.topics(),
@@ -52,7 +52,7 @@ def test_every_topic_has_a_plan() -> None:
 
 
 def test_dead_letters_are_kept_for_ever_unless_the_configuration_says_otherwise() -> None:
-    """And never deleted for their size."""
+    """Their size never causes a deletion."""
     assert settings(make(), "t.__dead_letters")["retention.ms"] == "-1"
     month = make(Config(topology_dead_letters_retention_secs=30 * 86400))
     assert settings(month, "t.__dead_letters")["retention.ms"] == "2592000000"
@@ -62,7 +62,7 @@ def test_dead_letters_are_kept_for_ever_unless_the_configuration_says_otherwise(
 
 
 def test_what_was_finished_is_kept_for_a_year_unless_the_configuration_says_otherwise() -> None:
-    """And never deleted for its size."""
+    """Their size never causes a deletion."""
     found = settings(make(), "t.__finished")
     assert (found["retention.ms"], found["retention.bytes"]) == ("31536000000", "-1")
     assert (
@@ -97,7 +97,7 @@ def test_the_longest_frame_of_any_component_fits() -> None:
 
 @pytest.mark.parametrize(("replication", "insync"), [(1, None), (2, None), (3, "2"), (5, "2")])
 def test_what_is_acknowledged_is_on_two_brokers(replication: int, insync: str | None) -> None:
-    """Of three or more; of fewer none could be away."""
+    """This needs three or more brokers. With fewer, no broker could be away."""
     assert {
         plan.settings.get("min.insync.replicas")
         for plan in topic_plans(make(), replication).values()

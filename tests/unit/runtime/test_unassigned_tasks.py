@@ -1,4 +1,4 @@
-"""When a process joins its group anew, as the group gave tasks to nobody."""
+"""A process joins its group again if the group left tasks unassigned."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ class Group:
     def first_said(
         self, *, has_tasks: bool = False, until: float = 100.0
     ) -> tuple[float, set[int]]:
-        """When it first said which tasks nobody has; at infinity if not at all."""
+        """Returns the time of the first report and its tasks, or infinity without a report."""
         for step in count():
             self.now = step / 2
             if self.now > until:
@@ -58,7 +58,7 @@ def group(answers: Answers) -> Iterator[Group]:
 
 
 def test_a_process_without_tasks_waits_a_little() -> None:
-    """As tasks are nobody's for a moment whenever they move."""
+    """Tasks are unassigned for a moment during every move."""
     with group({0: {1, 3}}) as each:
         when, found = each.first_said()
     assert found == {1, 3}
@@ -66,7 +66,7 @@ def test_a_process_without_tasks_waits_a_little() -> None:
 
 
 def test_a_process_with_tasks_waits_until_others_must_have_let_go() -> None:
-    """It would have to let go of its own."""
+    """Rejoining would revoke its own tasks."""
     with group({0: {1}}) as each:
         when, found = each.first_said(has_tasks=True)
     assert found == {1}

@@ -53,7 +53,7 @@ def test_what_does_not_go_on_is_cut(tmp_path: Path, sent: bytes) -> None:
 
 
 def test_a_request_that_comes_byte_by_byte_is_cut_as_well(tmp_path: Path) -> None:
-    """Each byte is a sign of life, and none begins the time anew."""
+    """Received bytes do not restart the time limit."""
 
     async def main() -> None:
         async with serving(tmp_path, alive(), SHORT) as served:
@@ -109,7 +109,7 @@ def test_headers_without_end_are_refused(tmp_path: Path) -> None:
 
 
 def faust_pages() -> Iterator[str]:
-    """The paths of all pages that Faust may serve by itself."""
+    """Yields the paths of all pages that Faust can serve."""
     listed = [
         *base.DEFAULT_BLUEPRINTS,
         *base.PRODUCTION_BLUEPRINTS,
@@ -122,7 +122,7 @@ def faust_pages() -> Iterator[str]:
 
 
 def test_all_apps_of_faust_are_known() -> None:
-    """Those that are in its package are those in its lists."""
+    """The modules of its package are those in its lists."""
     names = {module.name for module in pkgutil.iter_modules(apps.__path__)}
     assert names == {"router", "tables", "production_index", "graph", "stats", "metrics"}
     found = {*faust_pages()}
@@ -140,7 +140,7 @@ def test_all_apps_of_faust_are_known() -> None:
 def test_there_are_five_pages_and_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """None of those that Faust brings; and to ask for them is nothing for the log."""
+    """Faust's own pages are off, and requests for them are not logged."""
 
     async def main() -> None:
         async with serving(tmp_path, alive()) as served:

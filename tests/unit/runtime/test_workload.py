@@ -1,4 +1,4 @@
-"""How busy a process is, and what it waits for."""
+"""The busy time of a process, and the causes of its waits."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from kstorm.topology import Bolt, Topology, TopologyBuilder
 
 
 class Clock:
-    """Of `time`, as far as it is used."""
+    """A fake of the used part of `time`."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -38,7 +38,7 @@ def topology() -> Topology:
 
 
 def test_work_side_by_side_counts_once(clock: Clock) -> None:
-    """What is at hand now counts as well."""
+    """Work in progress counts too."""
     busy = BusyTime()
     with busy:
         clock.now += 2
@@ -56,7 +56,7 @@ def test_work_side_by_side_counts_once(clock: Clock) -> None:
 
 
 def test_what_holds_has_held_since_the_last_look(clock: Clock) -> None:
-    """Each cause by itself; some are measured elsewhere."""
+    """Each cause is measured separately, and some are counted elsewhere."""
     load = Workload(topology(), dict)
     held = {"a": True, "b": False}
     for cause in held:
