@@ -68,7 +68,7 @@ def topology(
 def trees(
     sentences: list[str], second: Bolt | BasicBolt, third: bool = False, tasks: int = 2
 ) -> list[Tree]:
-    """Of each sentence its tree, in order."""
+    """Returns the tree of each sentence, in order."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, second, third, tasks)) as cluster:
         for number, sentence in enumerate(sentences):

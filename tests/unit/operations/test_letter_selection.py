@@ -1,4 +1,4 @@
-"""Which dead letters are left, which are alike, and which are meant."""
+"""Dead letters: the current ones, similar ones, and the selection of a command."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def test_tombstone_discards_only_earlier_letters() -> None:
 
 
 def test_letters_of_kstorm_0_1_without_keys_all_remain() -> None:
-    """And no time but Kafka's."""
+    """Their only time is Kafka's."""
     old = b'{"topology":"t","component":"lines","task":1,"reason":"cannot be deserialized: ValueError: 7","value":"eA=="}'
     found = current_letters([LetterRecord(number, None, old, at=99) for number in range(3)])
     assert [one.number for one in found.letters] == [0, 1, 2]
@@ -126,7 +126,7 @@ def test_a_message_is_masked(message: str, expected: str) -> None:
 def test_numbers_ids_and_quotes_do_not_change_the_fingerprint(
     one: int, other: int, first: Any, second: Any, name: str
 ) -> None:
-    """Letters that differ in nothing else are alike."""
+    """Letters with the same fingerprint belong to the same group."""
     assert fingerprint(failed(f"order {first} has {one} of 'x'")) == fingerprint(
         failed(f"order {second} has {other} of '{name}'")
     )

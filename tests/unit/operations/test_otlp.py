@@ -36,7 +36,7 @@ def tree_of(sentence: str, forgets: bool = False) -> Tree:
 
 
 def test_each_tuple_is_a_child_span_of_its_anchor(collector: OtlpCollector) -> None:
-    """With the ids of root and edges, so that whoever knows a root knows the trace."""
+    """Spans have the ids of root and edges, so that a root identifies its trace."""
     tree = tree_of("the cow")
     assert otlp.export([tree], SHAPE, otlp.check_url(collector.url), lambda origin: "") == 6
     assert collector.requests == ["POST /v1/traces"]
@@ -128,7 +128,7 @@ def test_a_tuple_in_two_trees_is_linked_to_its_other_span() -> None:
 
 
 def test_timed_out_tree_is_an_error_span() -> None:
-    """Until when it did, as its spout tells nobody."""
+    """The spout reports no end, so the span ends at the timeout."""
     tree = tree_of("the moon", forgets=True)
     (span, *_) = otlp.spans_of(
         otlp.ExportedTree(tree, "timed out", tree.begun + 30_000), SHAPE, lambda origin: ""

@@ -29,7 +29,10 @@ from tests.unit.operations.rebuilding import rebuilt, records, roots, topology
 BEGIN: Final = 1_700_000_000_000
 EVERY_MS: Final = 10_000
 HELD, FORGOTTEN = (9, 26), (5, 27)
-"""Sentences: the first two are acked ten or twenty seconds later. One of each lies in the last minute."""
+"""Sentence numbers. The held ones are acked ten or twenty seconds later.
+
+One of each kind is in the last minute.
+"""
 SAID: Final = (
     dict.fromkeys(HELD, "under the sun")
     | dict.fromkeys(FORGOTTEN, "over the moon")
@@ -39,7 +42,7 @@ SENTENCES: Final = [SAID.get(number, "the cow jumped") for number in range(30)]
 
 
 class Log(TopicLog):
-    """Records in memory, and which of them were read."""
+    """Records in memory that also stores the reads."""
 
     def __init__(self, found: Sequence[TopicRecord], places: Sequence[PartitionId]) -> None:
         self.budget = ReadBudget(10**9, 60)
@@ -52,7 +55,7 @@ class Log(TopicLog):
         return [place for place in self._of if place[0] == topic]
 
     def everything(self) -> list[TopicRecord]:
-        """In the order of time: one tree after the other."""
+        """Returns all records by time, one tree after the other."""
         return sorted(
             self.read({place: self.bounds(place) for place in self._of}),
             key=lambda record: record.timestamp,
@@ -113,7 +116,7 @@ def told() -> tuple[Log, Any]:
 def test_what_is_read_is_enough(
     told: tuple[Log, Any], number: int, clock_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether a tree ended at once, ten seconds later or not at all, and whatever this machine's clock says."""
+    """The tree may end at once, ten seconds later or never. This machine's clock does not matter."""
     log, shape = told
     now = BEGIN + len(SENTENCES) * EVERY_MS + clock_ms
     monkeypatch.setattr(time, "time", lambda: now / 1000)
@@ -137,7 +140,10 @@ def test_what_is_read_is_enough(
 def test_no_more_is_read_than_it_takes(
     told: tuple[Log, Any], number: int, most_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a tree that ended what was written then, of one that is open as long as somebody waited for it; of tuples a moment."""
+    """A finished tree needs the records of its time, and an open one those of its timeout.
+
+    Tuple topics are read only for the moment of the init.
+    """
     log, shape = told
     monkeypatch.setattr(time, "time", lambda: (BEGIN + len(SENTENCES) * EVERY_MS) / 1000)
     root = roots(log.everything())[number]
@@ -188,8 +194,10 @@ def test_several_trees_are_read_at_once(told: tuple[Log, Any], numbers: Sequence
 def test_open_trees_are_read_at_once(
     told: tuple[Log, Any], numbers: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is as it is by itself. Of those that began in the last minute no record is read twice: what ackers heard is looked at
-    once for all, and tuples of one moment as well."""
+    """Each tree is the same as when it is read alone.
+
+    For trees of the last minute, no record is read twice, neither of the ackers nor of the bolts.
+    """
     log, shape = told
     monkeypatch.setattr(time, "time", lambda: (BEGIN + len(SENTENCES) * EVERY_MS) / 1000)
     everything = log.everything()
@@ -229,7 +237,7 @@ def test_the_last_minute_is_no_more(told: tuple[Log, Any], monkeypatch: pytest.M
 
 
 def test_the_slowest_that_were_open_at_a_time(told: tuple[Log, Any]) -> None:
-    """Not those that began after it, however slow, nor those that were over; and not those that began before it is looked."""
+    """Trees that began later, or had ended, are excluded. Earlier records are not searched."""
     log, shape = told
     all_roots = roots(log.everything())
     begun = {root: BEGIN + number * EVERY_MS for number, root in enumerate(all_roots)}

@@ -1,4 +1,7 @@
-"""What an exporter of traces leaves out and what it remembers; the whole of it is in `tests/integration/test_export_traces.py`."""
+"""The trees that a trace exporter skips, and its stored position.
+
+`tests/integration/test_export_traces.py` tests the whole exporter.
+"""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -37,7 +40,7 @@ class Log:
 
 
 class Marks:
-    """How far it said that it was."""
+    """Records the stored positions."""
 
     def __init__(self) -> None:
         self.stored: list[int] = []
@@ -88,7 +91,7 @@ def test_trees_beyond_the_age_limit_are_left_out(wanted: list[int]) -> None:
 def test_position_is_stored_after_the_export(
     wanted: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What could not be read is tried again first, and is not marked as done."""
+    """An unreadable range is tried again first, and its position is not stored."""
     marks = Marks()
     begun = exporter(NOW - 3 * MINUTE, ExportLimits(), marks)
     begun.step(NOW)
@@ -112,7 +115,7 @@ def _fails(*_: object) -> None:
 def test_follower_reports_while_brokers_do_not_respond(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was done before the outage would otherwise be reported only after its end."""
+    """The earlier exports would otherwise be reported only after the outage."""
     waits: list[int] = []
 
     class OutError(Exception):

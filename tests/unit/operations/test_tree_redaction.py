@@ -27,7 +27,7 @@ def test_values_and_error_texts_are_removed(quiet: bool) -> None:
 
 @pytest.mark.parametrize(("kind", "said"), [("failed", "failed"), ("", "of an unknown kind")])
 def test_dead_letter_keeps_only_its_kind(kind: str, said: str) -> None:
-    """As its reason has the text of the error."""
+    """Its reason would contain the text of the error."""
     facts = MessageFacts(
         now=NOW, timeout_ms=inf, letters=[LetterFact(17, "failed: no such word moon", kind)]
     )

@@ -1,4 +1,4 @@
-"""What a tree waited for at the moment when its spout gave it up."""
+"""The reason why a tree was open when its spout timed it out."""
 
 import re
 

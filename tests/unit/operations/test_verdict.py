@@ -1,4 +1,4 @@
-"""Why a message is not done: each answer there is, from records of a small topology and facts beside them."""
+"""The reasons why a message is not done: every answer, from records of a small topology and facts."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -58,7 +58,7 @@ EXECUTED = {("t.count", partition): 9 for partition in range(2)}
 
 
 def test_forgotten_tuple_is_held() -> None:
-    """Its frame is committed, and nothing was heard of it."""
+    """Its frame is committed, and no ack has come."""
     verdict = asked(
         [tree_of(Forgets())],
         committed=EXECUTED,
@@ -113,7 +113,7 @@ def test_queued_tuple_without_a_process() -> None:
         "5,312 frames ahead, no process runs it"
         in asked([later], owners={("t.split", 0): "split-0"}).said
     )
-    assert "no process" not in asked([later]).said  # nobody has asked who is there
+    assert "no process" not in asked([later]).said  # the owners are unknown
 
 
 def test_acker_behind() -> None:
@@ -136,7 +136,7 @@ def test_complete_message_waits_for_its_offset() -> None:
 
 
 def test_finished_range_gives_the_outcome() -> None:
-    """Of a message that is below the stored offset."""
+    """The message is below the stored offset."""
     of = FinishedRange(v=1, start=90, end=110, at=50_000, n={"acked": 20})
     said = asked([], stored=110, finished=[of]).said
     assert said == "done at 00:00:50 UTC (10.0 s ago)"
@@ -192,7 +192,7 @@ def test_a_message_is_done_except_for_its_dead_tuples() -> None:
 
 
 def test_letters_are_joined_by_root() -> None:
-    """Of any of the message's trees; letters of whole messages have no roots."""
+    """The root may be of any tree of the message. Letters of whole messages have no roots."""
     assert of_roots([CHECK], [41, 42]) == [CHECK]
     assert of_roots([CHECK], [41, 43]) == []
     letter = DeadLetter(topology="t", component="check", task=2, reason="failed", kind="failed")
@@ -234,7 +234,7 @@ def test_tuple_acked_twice_is_never_complete() -> None:
 
 
 def _acked_again(found: list[TopicRecord]) -> list[TopicRecord]:
-    """The last record that its acker gets comes twice."""
+    """Repeats the last record of the acker."""
     last = max((r for r in found if r.topic == "t.__acker"), key=lambda record: record.offset)
     return [*without("t.feeder.__completions")(found), last._replace(offset=last.offset + 1)]
 
