@@ -1,4 +1,4 @@
-"""What a windowed bolt is shown, for the tests of windows."""
+"""A windowed bolt that records its windows, for the window tests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ class Shown(WindowedBolt):
 
 
 class Run:
-    """A windowed bolt with a clock, which stands at 1 s."""
+    """Runs a windowed bolt with a fake clock that starts at 1 s."""
 
     def __init__(
         self, bolt: WindowedBolt, inputs: dict[Any, Sequence[str]] | None = None, **settings: Any
@@ -35,7 +35,7 @@ class Run:
         )
 
     def give(self, *numbers: int, at: int | None = None, source: str = "in") -> None:
-        """Tuples, each with its number as its time unless it is said."""
+        """Gives tuples. Each number is also the tuple's time, unless `at` is given."""
         for number in numbers:
             self.tester.give([number, number if at is None else at], source)
 
@@ -46,7 +46,7 @@ class Run:
 
     @property
     def shown(self) -> list[list[Any]]:
-        """What was shown so far, as all, new and expired."""
+        """Returns the windows shown so far: all, new and expired tuples."""
         return [found[:3] for found in self.tester.emitted()]
 
     @property

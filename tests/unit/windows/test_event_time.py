@@ -30,7 +30,7 @@ from tests.unit.windows.event_time import (
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_click_is_late_after_a_start_with_kills(guarantee: str, seed: int) -> None:
-    """A fresh start, clicks that go on arriving, and four kills."""
+    """The topology starts fresh, clicks keep arriving, and four processes are killed."""
     chance, kafka = Random(seed), FakeKafka({"clicks": PARTITIONS})
     with kafka.cluster(clicks_topology(guarantee), seed=seed) as cluster:
         for part in range(8):
@@ -163,7 +163,7 @@ def test_a_bolt_between_learns_the_watermarks_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_idle_partition_keeps_its_time_when_its_task_moves() -> None:
-    """It is stored with the offset: the other partitions go on, and nothing comes in this one."""
+    """The time is stored with the offset. Other partitions continue, and this one gets no clicks."""
     for guarantee in GUARANTEES:
         kafka = FakeKafka({"clicks": PARTITIONS})
         with kafka.cluster(clicks_topology(guarantee)) as cluster:

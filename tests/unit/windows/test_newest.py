@@ -92,7 +92,7 @@ def _rounds(
                 latest = max(latest, time)
         if place in dies:
             executor: Any = run.tester._runs
-            executor._stale = True  # as after an execution that failed: memory is loaded again
+            executor._stale = True  # memory is loaded again, as after a failed execution
         run.tick()
         watermark = max(watermark, latest - lag) if latest >= 0 else watermark
     found = [(end, all, new, expired) for all, new, expired, _, end in run.tester.emitted()]
@@ -102,7 +102,7 @@ def _rounds(
 
 
 def test_a_process_that_dies_counts_again() -> None:
-    """The next one has the last three of both, and no more in its state."""
+    """The next process shows the last three tuples, and its state holds no others."""
     builder = TopologyBuilder("t")
     builder.set_spout("in", FeederSpout("n", "ts"))
     bolt = Shown().with_window(Count(3), Duration.hours(1))
@@ -120,7 +120,7 @@ def test_a_process_that_dies_counts_again() -> None:
 
 
 def test_the_search_for_surplus_tuples_reads_only_those() -> None:
-    """Else each would be read again and again, as the deleted ones are until a checkpoint."""
+    """Otherwise it would read every deleted tuple again until the next checkpoint."""
     run = Run(Shown().with_window(Count(50), Duration.hours(1)))
     read, ranges = 0, run.tester._state.range
 

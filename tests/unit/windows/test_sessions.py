@@ -1,4 +1,4 @@
-"""Sessions: of each key the tuples between two pauses; after what Flink and Kafka Streams say of theirs."""
+"""Sessions: the tuples of a key between two gaps, as in Flink and Kafka Streams."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ class Visits(WindowedBolt):
     """Emits of each session whose it is, when it was, and the numbers of its tuples."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """As a record too."""
+        """Declares the session's fields."""
         declarer.declare("user", "start", "end", "numbers")
 
     def execute(self, window: TupleWindow) -> None:
@@ -59,7 +59,7 @@ class Run:
             self.tester.give([user, time, time])
 
     def watermark(self, at: int) -> None:
-        """All up to this time is here, by what somebody else does."""
+        """Moves the watermark to `at` by a tuple of another user."""
         self.give(at, user="~")
         self.tester.tick()
 
@@ -77,7 +77,7 @@ def test_a_gap_ends_a_session() -> None:
 
 
 def test_tuples_just_the_gap_apart_are_of_one_session() -> None:
-    """As in Flink, whose windows merge when they touch, and in Kafka Streams, whose gap is included."""
+    """Flink merges windows that touch, and Kafka Streams includes the gap."""
     run = Run(visits())
     run.give(10, 20, 31)
     run.watermark(100)
@@ -98,7 +98,7 @@ def test_session_is_shown_once_it_is_complete() -> None:
 
 
 def test_out_of_order_tuple_merges_two_sessions() -> None:
-    """Whose tuples stay in the order of their times; it may be as late as the lag is long."""
+    """The tuples are in the order of their times. A tuple may be as late as the lag."""
     run = Run(visits().with_lag(Duration(50)))
     run.give(30, 33, 10, 12)
     run.watermark(60)
@@ -116,7 +116,10 @@ def test_out_of_order_tuple_extends_a_session_backwards() -> None:
 
 
 def test_a_late_tuple_is_late_though_a_session_is_open() -> None:
-    """Flink would have it join; here late is late for all windows, and what sessions there are does not hang on what is open."""
+    """In Flink it would join the session. Here a late tuple is late for all windows.
+
+    So the sessions do not depend on which of them are open.
+    """
     run = Run(visits().with_late_tuple_stream("late"))
     run.give(15)
     run.watermark(14)
@@ -206,7 +209,7 @@ def test_an_input_without_the_key_is_refused() -> None:
 
 
 def test_shown_sessions_are_removed_from_the_state() -> None:
-    """But for what says where the bolt is."""
+    """Only the bolt's position stays."""
     run = Run(visits())
     run.give(1, 30, 8, 5)
     run.watermark(100)
@@ -260,8 +263,10 @@ ROUNDS = st.lists(
 def test_sessions_match_their_definition(
     rounds: list[list[Given]], gap: int, lag: int, checkpoints: bool
 ) -> None:
-    """Of all that was not late, in whatever order it came: each session is shown once, when it is complete, and whole. Sums of
-    sessions are the sums of those."""
+    """Each complete session of tuples that are not late is shown once and whole, in any order of input.
+
+    Sums of sessions are the sums of the same tuples.
+    """
     bolt = visits(gap)
     run = Run(bolt.with_lag(Duration(lag)) if lag else bolt)
     window = Sessions(Duration(gap)).with_timestamp_field("at")
@@ -369,7 +374,10 @@ def test_last_call_selects_the_windows() -> None:
 def test_very_many_sessions_are_shown_a_part_at_a_time(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With each tick and each tuple, since all that is changed at once is in memory; none is shown twice, and none is left out."""
+    """Each tick and tuple shows a part, which limits the changes in memory.
+
+    Every session is shown once.
+    """
     monkeypatch.setattr(executor, "AT_ONCE", at_once)
     run = Run(visits())
     for number in range(20):
@@ -389,7 +397,7 @@ def test_very_many_sessions_are_shown_a_part_at_a_time(
 def test_a_window_of_very_many_sums_is_shown_a_part_at_a_time(
     piece: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What comes meanwhile, by a clock that has gone back, is of the next window."""
+    """Tuples that arrive meanwhile, with a clock that went back, belong to the next window."""
     monkeypatch.setattr(executor, "AT_ONCE", at_once)
     monkeypatch.setattr(panes, "PIECE", piece)
     _, step = aggregate_step(

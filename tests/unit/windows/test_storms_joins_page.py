@@ -52,7 +52,7 @@ def test_the_join_of_four() -> None:
 
 
 def test_fields_of_one_name_are_told_apart_by_their_source() -> None:
-    """And fields within maps are reached by dots."""
+    """Fields within maps are selected with dots."""
     tester = BoltTester(
         JoinBolt("a", "id")
         .join("b", "id", "a")
@@ -100,7 +100,7 @@ def test_joins_are_made_in_the_order_in_which_they_are_said() -> None:
 
 
 def test_a_join_by_named_streams_of_several_bolts() -> None:
-    """One stream of three bolts is one side; what a bolt emits on other streams is not asked for."""
+    """One stream of three bolts is one side. Other streams of the bolts are ignored."""
     inputs: dict[Any, list[str]] = {
         ("bolt1", "stream1"): ["key1", "x"],
         ("bolt2", "stream1"): ["key1", "x"],
@@ -139,7 +139,7 @@ def test_a_sliding_window_joins_what_stays_in_it_again() -> None:
 
 
 def test_a_join_of_m_and_n_gives_m_times_n() -> None:
-    """The fourth; nothing hangs on what comes out, so there is nothing to ack."""
+    """The page's fourth note. The output is unanchored, so there is nothing to ack."""
     join = JoinBolt("a", "id").join("b", "id", "a").select("a:id").with_tumbling_window(Count(7))
     tester = BoltTester(join, inputs={"a": ["id"], "b": ["id"]})
     for _ in range(3):

@@ -38,7 +38,7 @@ class TumblingWindowAvg(WindowedBolt):
         declarer.declare("avg")
 
     def execute(self, window: TupleWindow) -> None:
-        """Of all of them, rounded down."""
+        """Emits the average of the window, rounded down."""
         self.collector.emit([sum(tuple[0] for tuple in window) // len(window)])
 
 
@@ -60,7 +60,7 @@ def test_sliding_window_topology() -> None:
 
 
 def test_sliding_tuple_ts_topology() -> None:
-    """The sum of five seconds every three, by times of the day before; nobody minds that they are past."""
+    """Sums five seconds every three, with times of the previous day."""
     bolt = SlidingWindowSum().with_window(Duration.seconds(5), Duration.seconds(3))
     tester = BoltTester(
         bolt.with_timestamp_field("ts").with_lag(Duration.seconds(5)), "value", "ts", "msgid"
@@ -78,7 +78,7 @@ class WindowSum(StatefulWindowedBolt):
     """Storm's `WindowSumBolt`: adds up all windows; `init_state` has what was saved."""
 
     def init_state(self, state: Any) -> None:
-        """Goes on from there."""
+        """Restores the total."""
         super().init_state(state)
         self.total = state.get("sum", 0)
 
@@ -104,7 +104,10 @@ def stateful() -> Topology:
 
 
 def test_stateful_windowing_topology() -> None:
-    """No field of ids is needed: after a restart amid a window it goes on, and shows no window again."""
+    """After a restart within a window, the bolt continues without a field of ids.
+
+    It shows no window twice.
+    """
     with LocalCluster(stateful()) as cluster:
         spout: Any = cluster.topology.component("spout").component
         for number in (1, 2, 3, 4):
@@ -120,10 +123,10 @@ def test_stateful_windowing_topology() -> None:
 
 
 class Averages(StatefulWindowedBolt):
-    """Storm's `AvgBolt`: of each window, and of all that was ever in one."""
+    """Storm's `AvgBolt`: the average of each window, and of all tuples so far."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Both."""
+        """Declares both averages."""
         declarer.declare("global", "window")
 
     def execute(self, window: TupleWindow) -> None:

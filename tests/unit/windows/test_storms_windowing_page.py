@@ -132,7 +132,7 @@ CONFIGURATIONS: list[tuple[Callable[[WindowedBolt], WindowedBolt], list[list[int
 def test_the_configurations(
     configure: Callable[[WindowedBolt], WindowedBolt], windows: list[list[int]], way: str
 ) -> None:
-    """By the machine's clock, where a tuple comes before the tick of its second, and by what tuples say."""
+    """A tuple comes before the clock's tick of its second. The other way is event time."""
     bolt = configure(Shown())
     run = Run(bolt if way == "clock" else in_time(bolt))
     for second in range(1, 7):
@@ -199,7 +199,7 @@ def test_late_tuples_go_to_a_bolt_elsewhere() -> None:
             declarer.declare("seen")
 
         def execute(self, tuple: Any, collector: Any) -> None:
-            """As it is."""
+            """Emits the late tuple."""
             collector.emit([tuple[LATE_TUPLE]])
 
     builder = TopologyBuilder("t")
@@ -286,12 +286,15 @@ def test_tuples_are_done_when_they_are_kept_and_a_window_may_be_longer_than_a_ti
 
 
 def test_iterating_a_window_reads_lazily() -> None:
-    """A window that fits into no memory can be gone over; all that is read of it before the first tuple is a few."""
+    """A window larger than memory can be iterated.
+
+    Only a few pairs are read before the first tuple.
+    """
     read = 0
 
     class Counting(dict[bytes, bytes]):
         def items(self) -> Any:
-            """Counts what is asked for."""
+            """Counts the pairs read."""
             nonlocal read
             for pair in sorted(super().items()):
                 read += 1
@@ -299,7 +302,7 @@ def test_iterating_a_window_reads_lazily() -> None:
 
     class Looking(WindowedBolt):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """How much was read."""
+            """Declares the count of pairs."""
             declarer.declare("read")
 
         def execute(self, window: TupleWindow) -> None:

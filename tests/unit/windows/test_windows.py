@@ -1,4 +1,4 @@
-"""Which windows a bolt is shown, and what is in them; after Storm's `WindowManager`, whose rules these are."""
+"""The windows of a bolt and their contents, by the rules of Storm's `WindowManager`."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from tests.unit.windows.shown import Run, Shown
 
 
 def test_tumbling_by_number() -> None:
-    """As soon as the last one is there; each tuple is done at once."""
+    """The window is shown with its last tuple, and each tuple is acked at once."""
     run = Run(Shown().with_tumbling_window(Count(2)))
     run.give(1, 2, 3)
     assert run.shown == [[[1, 2], [1, 2], []]]
@@ -120,7 +120,7 @@ def test_clock_going_back_shows_no_window_twice(back: float) -> None:
 
 
 def test_event_time() -> None:
-    """Windows end by what tuples say, a lag behind the latest; the clock moves nothing."""
+    """Windows end by event time, minus the lag. The clock has no effect."""
     bolt = (
         Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts").with_lag(Duration(5))
     )
@@ -138,7 +138,7 @@ def test_event_time() -> None:
 
 
 def test_the_slowest_input_task_counts() -> None:
-    """Among those that were heard of, as in Storm."""
+    """Only input tasks that have sent tuples count, as in Storm."""
     bolt = Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts")
     run = Run(bolt, {"in": ["n", "ts"], "other": ["n", "ts"]})
     run.give(5, 25)
@@ -151,7 +151,7 @@ def test_the_slowest_input_task_counts() -> None:
 
 
 def test_an_input_that_has_not_begun_is_waited_for() -> None:
-    """As in Storm: what it sends first is not late. Not for longer than an idle one."""
+    """Its first tuples are not late, as in Storm. The wait is limited to that for an idle input."""
 
     def bolt() -> WindowedBolt:
         return Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts")
@@ -198,7 +198,7 @@ def test_an_idle_input_does_not_hold_time_back() -> None:
 
 
 def test_late_tuples_have_a_stream_of_their_own() -> None:
-    """Those at the watermark and before; without the stream they are counted and no more."""
+    """Tuples at or before the watermark are late. Without the stream they are only counted."""
 
     def bolt() -> WindowedBolt:
         return Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts")
@@ -293,10 +293,10 @@ def test_a_window_on_which_the_bolt_raises_is_shown_again() -> None:
 
 
 class Totals(StatefulWindowedBolt):
-    """Keeps a total beside its windows."""
+    """Keeps a total in addition to its windows."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The total."""
+        """Declares the total."""
         declarer.declare("total")
 
     def execute(self, window: TupleWindow) -> None:
@@ -307,7 +307,7 @@ class Totals(StatefulWindowedBolt):
 
 
 def test_bolts_state_is_separate_from_the_windows() -> None:
-    """Which does not show the windows, nor they it."""
+    """The bolt's state does not show the windows, and the windows do not show the state."""
     run = Run(Totals().with_window(Count(3), Count(2)))
     run.give(1, 2, 3, 4)
     assert run.tester.emitted() == [[3], [10]]
@@ -386,7 +386,7 @@ def by_definition(
 def test_event_time_windows_match_their_definition(
     rounds: list[list[int]], length: int, slide: int, lag: int
 ) -> None:
-    """Of all that was not late, whatever comes in which order, and each is shown once."""
+    """Each window of tuples that are not late is shown once, in any order of input."""
     bolt = Shown().with_window(Duration(length), Duration(slide)).with_timestamp_field("ts")
     run = Run(bolt.with_lag(Duration(lag)) if lag else bolt)
     kept: list[int] = []

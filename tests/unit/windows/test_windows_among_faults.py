@@ -19,7 +19,7 @@ class Numbers(WindowedBolt):
     """Emits the numbers of a window."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """As a record."""
+        """Declares the fields of a record."""
         declarer.declare("key", "message")
 
     def execute(self, window: TupleWindow) -> None:
@@ -98,7 +98,7 @@ class RaisesOnce(Numbers):
 
 
 def test_what_a_failed_look_has_shown_is_shown_again() -> None:
-    """What it emitted was taken back, so all of it has to come again, from what is stored and not from what is in memory."""
+    """Its emits were undone, so the whole window is shown again, from the stored state."""
     builder = TopologyBuilder("windows", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("in", FeederSpout("n", "ts"))
     bolt = RaisesOnce().with_tumbling_window(Duration(10)).with_timestamp_field("ts")

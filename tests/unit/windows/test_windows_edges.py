@@ -31,7 +31,7 @@ def watermark(run: Run, time: int) -> None:
 
 
 def windows(run: Run) -> list[list[int]]:
-    """What was in them, without the zeros of watermarks."""
+    """Returns the numbers in each window, without the zeros of watermark tuples."""
     return [[number for number in all if number] for all, _, _ in run.shown]
 
 
@@ -39,7 +39,7 @@ def windows(run: Run) -> list[list[int]]:
 
 
 def test_five_tuples_every_two() -> None:
-    """What leaves is what the window before had and this one has not."""
+    """Expired tuples are those of the previous window that this one lacks."""
     run = Run(Shown().with_window(Count(5), Count(2)))
     run.give(*range(1, 9))
     assert run.shown == [
@@ -51,7 +51,7 @@ def test_five_tuples_every_two() -> None:
 
 
 def test_three_tuples_every_ten_milliseconds() -> None:
-    """Those of the three windows of the test; where nothing is new nothing is shown, where Storm shows the same again."""
+    """The test's three windows. A window without new tuples is not shown, but Storm repeats it."""
     run = in_time(Shown().with_window(Count(3), Duration(10)))
     at(run, 603, 605, 607, 618, 626)
     watermark(run, 631)
@@ -102,7 +102,7 @@ def test_a_watermark_before_the_first_end_shows_nothing() -> None:
 
 
 def test_a_thousand_more_tuples_than_the_window_is_long_before_it_is_shown() -> None:
-    """Storm lets go of some then; they are new to no window, and leave none."""
+    """Storm drops some of them. Here they are new to no window, and their removal is complete."""
     run = Run(Shown().with_window(Count(5), Duration.seconds(3600)))
     run.give(*range(1, 1006))
     run.tick(3600.0)
@@ -168,7 +168,10 @@ def test_the_clock_leaps_ahead_and_back() -> None:
 
 
 def test_empty_windows_are_not_shown_and_leave_nothing_out() -> None:
-    """What left in one of them is not told twice, and not in the next that is shown if that is no neighbour."""
+    """A tuple that expires in an empty window is not reported twice.
+
+    It is also not reported by a later window that is not adjacent.
+    """
     run = in_time(Shown().with_window(Duration(20), Duration(10)))
     at(run, 5, 100)
     watermark(run, 120)
@@ -187,7 +190,7 @@ def test_where_the_slide_is_longer_what_is_between_windows_is_neither_new_nor_ex
 
 
 def test_by_number_where_the_slide_is_longer() -> None:
-    """Of each five the last two; the others are let go."""
+    """The window has the last two of each five tuples. The others are dropped."""
     run = Run(Shown().with_window(Count(2), Count(5)))
     run.give(*range(1, 12))
     assert run.shown == [[[4, 5], [4, 5], []], [[9, 10], [9, 10], [4, 5]]]
@@ -228,7 +231,7 @@ def test_an_input_that_falls_behind_later_holds_windows_back() -> None:
     assert windows(run) == [[5, 6], [15, 16]]
 
 
-# Restarts amid a window.
+# Restarts within a window.
 
 
 def test_a_process_that_dies_amid_a_window_goes_on_with_it() -> None:
@@ -266,7 +269,7 @@ def test_a_process_that_dies_amid_a_window_goes_on_with_it() -> None:
         assert [late["values"]["n"] for (late,) in cluster.emitted("windows", "late")] == [9]
 
 
-# What a window costs.
+# The cost of a window.
 
 
 def definition(
@@ -318,7 +321,7 @@ class NewAndExpired(WindowedBolt):
     [(Count(2000), Count(1)), (Duration(2000), Count(1)), (Duration(2000), Duration(1))],
 )
 def test_what_a_tuple_costs_does_not_hang_on_the_windows_length(length: Any, slide: Any) -> None:
-    """Of a bolt that looks at what is new and what has left: it is the pairs of the state that are read."""
+    """The cost is the number of state pairs that a bolt with new and expired tuples reads."""
     tester = BoltTester(
         NewAndExpired().with_window(length, slide).with_timestamp_field("ts"), "n", "ts"
     )
