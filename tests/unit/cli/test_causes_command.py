@@ -30,7 +30,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernetes
 
 
 def say_lag(stub: KubernetesStub, *lines: str, code: int = 0) -> None:
-    """What `kstorm lag` prints in a pod."""
+    """Sets the output of `kstorm lag` in a pod."""
 
     def run(pod: str, command: list[str]) -> Frames:
         yield 1, "".join(f"{line}\n" for line in lines).encode()
@@ -40,7 +40,7 @@ def say_lag(stub: KubernetesStub, *lines: str, code: int = 0) -> None:
 
 
 def test_unready_pods_show_their_reason(stub: KubernetesStub, kstorm: Command) -> None:
-    """One that says why it cannot work; one that crashes, how often and since when."""
+    """The reason is the pod's own report, or the number and start of its crashes."""
     stub.add("sentences", "spout")
     stub.add("split", "bolt", 2)
     stub.pages = {
@@ -110,7 +110,7 @@ def test_bolt_scaled_to_0_is_the_first_cause(stub: KubernetesStub, kstorm: Comma
 def test_unknown_lag_is_reported_and_not_fatal(
     stub: KubernetesStub, kstorm: Command, lines: tuple[str, ...], code: int
 ) -> None:
-    """Of a release without the command, for example."""
+    """The pod's release may lack the command, for example."""
     stub.add("sentences", "spout")
     stub.pages = {"wc-sentences-0": {"instance": "wc-sentences-0"}}
     say_lag(stub, *lines, code=code)
@@ -125,7 +125,7 @@ def test_unknown_lag_is_reported_and_not_fatal(
 def test_bootstrap_option_connects_to_kafka_directly(
     stub: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And if no broker answers, that is the cause."""
+    """If no broker responds, that is the cause."""
     stub.add("sentences", "spout")
     stub.pages = {"wc-sentences-0": {"instance": "wc-sentences-0"}}
 
@@ -144,7 +144,7 @@ def test_bootstrap_option_connects_to_kafka_directly(
 def test_local_runs_are_searched_first(
     tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Among the runs of this machine first, or where one says; no answer of its processes is a cause, and no name a mistake."""
+    """The option `--runs` names another folder. A process that does not respond is a cause."""
     monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

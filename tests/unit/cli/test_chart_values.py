@@ -1,4 +1,7 @@
-"""`kstorm values` writes what the code says, and `kstorm prepare` refuses values that say anything else. No server is asked."""
+"""`kstorm values` writes the values of the code, and `kstorm prepare` rejects different ones.
+
+Neither contacts a server.
+"""
 
 import json
 import sys
@@ -48,7 +51,7 @@ OF_HELLO = {
 
 @pytest.fixture(autouse=True)
 def code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Give a folder with a topology as a module and in a package; nothing listens where Kafka is said to be."""
+    """Provides a folder with a topology as a module and in a package. Kafka's address is closed."""
     package = tmp_path / "shaped_package"
     package.mkdir()
     for path in (tmp_path / "shaped.py", package / "inner.py"):
@@ -112,7 +115,7 @@ def test_wrong_reference_lists_the_existing_topologies(
     reference: str,
     complaint: str,
 ) -> None:
-    """Says what there is instead, in a line; nothing is written that could be taken for values."""
+    """The message is one line, and stdout stays empty."""
     monkeypatch.chdir(code)
     exit_code, shown, said = run(capsys, "values", reference)
     assert (exit_code, shown, said.count("\n")) == (2, "", 1)
@@ -178,7 +181,7 @@ def test_matching_values_are_accepted_without_kafka(capsys: pytest.CaptureFixtur
 def test_different_values_are_refused(
     capsys: pytest.CaptureFixture[str], change: dict[str, Any], complaint: str
 ) -> None:
-    """Each difference is named with both sides, and the command that writes them anew."""
+    """The message shows both sides of each difference, and the command that writes new values."""
     merged = {
         **OF_HELLO,
         **change,

@@ -1,5 +1,8 @@
-"""`kstorm activate|deactivate|drain|offsets|kill` from outside a cluster, by the real Kubernetes client, on a stub of the API
-server: in which pod a command is run, how it is given, and what comes back."""
+"""`kstorm activate|deactivate|drain|offsets|kill` from outside a cluster.
+
+The real Kubernetes client runs on a stub of the API server. The tests check the pod, its command
+line and the output.
+"""
 
 import io
 import json
@@ -81,7 +84,7 @@ def answer(cluster: KubernetesStub, frames: Sequence[tuple[int, bytes]]) -> None
 def test_command_runs_in_a_spout_pod(
     cluster: KubernetesStub, kstorm: Command, words: list[str], command: str
 ) -> None:
-    """As it was given, but for where the cluster is; that is said before."""
+    """The options of the cluster are removed. A line on stderr names the pod first."""
     answer(cluster, [(1, b"done\n"), ended(0)])
     assert kstorm(*words) == (0, "done\n", IN_SPOUT)
     assert given(cluster) == [("wc-sentences-0", command)]
@@ -232,7 +235,10 @@ def test_component_is_required_with_several_spouts(
 
 
 def test_unready_pods_are_skipped(cluster: KubernetesStub, kstorm: Command) -> None:
-    """While offsets are moved no spout runs: then an acker's is taken. If there is none, what to do is said."""
+    """No spout runs while offsets are moved, so an acker's pod is used.
+
+    Without an acker, the message names the remedy.
+    """
     cluster.trouble("wc-sentences-0", "CrashLoopBackOff", "back-off")
     kstorm("offsets", "set", "--topology", "wordcount", "0=7")
     assert given(cluster) == [("wc-acker-0", "offsets set --component=sentences -- 0=7")]
@@ -291,7 +297,7 @@ def test_missing_right_is_named(cluster: KubernetesStub, kstorm: Command) -> Non
 def test_connection_errors_are_one_line(
     cluster: KubernetesStub, kstorm: Command, frames: list[tuple[int, bytes]], says: str
 ) -> None:
-    """Below the one that says which pod it is."""
+    """The first line names the pod."""
     answer(cluster, frames)
     code, _, error = kstorm("drain", "wordcount")
     assert (code, error.count("\n")) == (2, 2)
@@ -319,8 +325,10 @@ def scaled(cluster: KubernetesStub) -> list[str]:
 
 @pytest.mark.parametrize("code", [0, 3])
 def test_kill_runs_in_an_acker_pod(cluster: KubernetesStub, kstorm: Command, code: int) -> None:
-    """Which is stopped last: when the spouts have ended, it undoes the mark that they are deactivated. Trees that do not finish
-    hinder nothing."""
+    """The acker stops last. After the spouts have ended, it removes their inactive state.
+
+    Unfinished trees do not prevent that.
+    """
     seen: list[list[str]] = []
 
     def run(pod: str, command: list[str]) -> Frames:
@@ -341,7 +349,7 @@ def test_kill_runs_in_an_acker_pod(cluster: KubernetesStub, kstorm: Command, cod
 
 
 def test_kill_asks_for_confirmation_here(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Without a terminal there is nobody to say yes."""
+    """Without a terminal, the command requires `--yes`."""
     code, _, error = kstorm("kill", "wordcount")
     assert (code, cluster.commands, cluster.patches) == (2, [], [])
     assert "give --yes to confirm" in error

@@ -45,7 +45,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
 
 
 def page(kind: str, tasks: list[int], num_tasks: int, **more: Any) -> dict[str, Any]:
-    """What a service shows at `/status`."""
+    """Builds a service's `/status`."""
     counts = dict.fromkeys(
         ("emitted", "executed", "acked", "failed", "pending", "frames_in", "errors"), 0
     )
@@ -61,19 +61,19 @@ def page(kind: str, tasks: list[int], num_tasks: int, **more: Any) -> dict[str, 
 
 
 def erred(task: int, seconds_ago: float) -> dict[str, Any]:
-    """What it shows besides, of its last error."""
+    """Builds the fields of the last error in `/status`."""
     return {"last_error": "KeyError", "last_error_task": task, "last_error_age": seconds_ago}
 
 
 def refused(kstorm: Command, *arguments: str) -> str:
-    """The one line that it says."""
+    """Returns the single line of the error."""
     code, told, error = kstorm(*arguments)
     assert (code, told, error.count("\n")) == (2, "", 1)
     return error.removeprefix("kstorm: ").rstrip("\n")
 
 
 def test_list(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Those of the context's namespace, or of all; what lacks a label of ours is not among them."""
+    """It lists the context's namespace or all. Objects without kstorm's labels are ignored."""
     cluster.add("lines", "spout", topology="hello", namespace="tests", release="hi")
     cluster.add("web", "bolt", release="shop", labels={"kstorm.io/topology": "shop"})
     assert kstorm("topology", "list")[1].split() == [
@@ -97,7 +97,7 @@ def test_list(cluster: KubernetesStub, kstorm: Command) -> None:
 
 
 def test_describe(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Workloads, images, what scales them, and the pods with what is the matter."""
+    """It shows workloads, images, autoscalers, and the pods with their problems."""
     cluster.autoscale("split")
     cluster.trouble("wc-split-1", "ImagePullBackOff", "no such image")
     shown = kstorm("topology", "describe", "wordcount")[1]
@@ -233,7 +233,7 @@ def test_scale_needs_no_right_to_read_the_status(cluster: KubernetesStub, kstorm
 def test_autoscaled_component_is_not_scaled(
     cluster: KubernetesStub, kstorm: Command, scaled_object: str | None, by: str
 ) -> None:
-    """And so are the components that were named beside it."""
+    """The other named components are not scaled either."""
     cluster.autoscale("split", scaled_object=scaled_object)
     told = refused(kstorm, "scale", "wordcount", "count=2", "split=3")
     assert told.startswith(
@@ -275,7 +275,7 @@ def test_restart(cluster: KubernetesStub, kstorm: Command) -> None:
 
 @pytest.mark.parametrize("follow", [False, True])
 def test_logs(cluster: KubernetesStub, kstorm: Command, follow: bool) -> None:
-    """Each line with its pod; a pod that has no log yet keeps nobody from showing the others'."""
+    """Each line has its pod. A pod without a log does not hide the others."""
     cluster.lines = {"wc-split-0": ["one", "two"], "wc-count-0": ["three"]}
     options = ["--follow"] if follow else []
     code, shown, error = kstorm("logs", "wordcount", "split", "count", *options)
@@ -316,7 +316,7 @@ def test_component_with_a_topology_prefix_is_explained(
 
 
 def test_wrong_name_lists_alternatives(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Helps on: those that there are, the release that was meant, the namespace where it is."""
+    """The message lists the topologies, the release with that name, or the other namespace."""
     there = "there is no topology 'x' in the namespace streams"
     assert refused(kstorm, "restart", "x") == f"{there}; it has wordcount"
     assert refused(kstorm, "restart", "wc").endswith(

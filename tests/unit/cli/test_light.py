@@ -1,4 +1,4 @@
-"""What a command must not load before it does anything: each of these takes a tenth of a second or more."""
+"""Modules that a command must not load at its start. Each one takes a tenth of a second or more."""
 
 import subprocess
 import sys

@@ -65,7 +65,7 @@ VERBS = sorted(set(commands()) - WITHOUT_A_TOPOLOGY)
 
 
 def words(verb: str, topology: str) -> list[str]:
-    """Return a complete command line. Options select the topology if it is no argument."""
+    """Return a complete command line. The topology is an option or an argument."""
     options = {option for each in commands()[verb].params for option in each.opts}
     name = ["--topology", topology] if "--topology" in options else [topology]
     return [*verb.split(), *name, *MORE.get(verb, [])]
@@ -118,7 +118,7 @@ def test_an_option_has_one_spelling(option: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_command_looks_for_the_topology(verb: str, kstorm: Command, no_runs: Path) -> None:
-    """With nothing running, each says so. A new command that looks elsewhere fails here."""
+    """Nothing runs, so each command reports that. A new command that looks elsewhere fails here."""
     code, told, error = kstorm(*words(verb, "nowhere"))
     assert (code, told, error.count("\n")) == (2, "", 1)
     assert error.startswith(

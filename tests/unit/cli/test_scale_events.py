@@ -1,4 +1,7 @@
-"""`kstorm scale` at a terminal that has a kubeconfig and no Kafka: a pod notes who did what, and nobody is stopped if it cannot."""
+"""`kstorm scale` with a kubeconfig and without Kafka: a pod records the event.
+
+If the pod cannot record it, the command still scales.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +24,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
 
 
 def test_pod_records_the_event(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Once for all that are named, with what came of it, for who gave the command."""
+    """One event has all named components, the outcome and the operator."""
     assert kstorm("scale", "wordcount", "split=4", "count=2") == (
         0,
         "split: 1 → 4\ncount: 1 → 2\n",
@@ -40,7 +43,7 @@ def test_spout_pod_records_the_event_without_ackers(
 
 
 def test_refused_scale_is_recorded(cluster: KubernetesStub, kstorm: Command) -> None:
-    """As the page does; a misspelt name is nobody's deed."""
+    """The web UI does so too. A misspelt name is not recorded."""
     cluster.autoscale("split")
     assert kstorm("scale", "wordcount", "split=3")[0] == 2
     ((_, words),) = given(cluster)

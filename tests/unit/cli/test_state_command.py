@@ -31,16 +31,16 @@ OUTLINE = Outline("wordcount", [OutlineComponent("count", "bolt", TASKS, FIRST)]
 
 
 class Bolt:
-    """What the processes of `count` answer: each task has a state and a place, which a test changes."""
+    """The responses of the processes of `count`. A test sets the state and place of each task."""
 
     def __init__(self) -> None:
         self.outline = OUTLINE
         self.places: dict[int, set[str]] = {task: {f"wc-count-{task % 2}"} for task in range(TASKS)}
-        """Of each task, by index, the processes that say that they have it."""
+        """The processes that report the task, by task index."""
         self.at_work: dict[int, set[str]] = {
             task: set(names) for task, names in self.places.items()
         }
-        """Those that answer for it."""
+        """The processes that answer for the task."""
         self.rows: list[dict[str, Any]] = [{} for _ in range(TASKS)]
         self.offsets: dict[str, int] = {}
         """By process, the offset of its answers."""
@@ -160,7 +160,10 @@ def test_key_other_than_the_grouping_value_is_found(bolt: Bolt) -> None:
 
 
 def test_key_in_several_tasks(bolt: Bolt, kstorm: Command) -> None:
-    """Where the grouping does not say it, as with a partial key: each is shown, and `get` does not choose."""
+    """This happens without fields in the grouping, as with a partial key.
+
+    `get` does not choose one.
+    """
     edge = msgspec.structs.replace(EDGES[0], grouped_by=[])
     bolt.outline = msgspec.structs.replace(OUTLINE, edges=[edge])
     bolt.rows[1]["the"], bolt.rows[3]["the"] = 2, 5
@@ -238,7 +241,7 @@ def test_answer_of_the_newer_checkpoint_wins(bolt: Bolt) -> None:
 def test_processes_are_looked_up_again_after_some_seconds(
     bolt: Bolt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though the one that had it goes on to answer: after some seconds it is looked who has it now."""
+    """The former process may still respond, so the owner is looked up again after a few seconds."""
     task = bolt.put("the", 3) - FIRST
     asking = client()
     (old,) = bolt.places[task]
@@ -328,7 +331,7 @@ def test_missing_right_to_the_proxy_is_named(bolt: Bolt, kstorm: Command) -> Non
 
 
 def test_pod_of_the_cluster_uses_pod_addresses(bolt: Bolt, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which takes no right to the proxy."""
+    """It then needs no permission for the proxy."""
     bolt.put("the", 3)
     bolt.cluster.denied.add(("get", "pods/proxy"))
     for pod, address in zip(bolt.cluster.pods, ("10.0.0.1", "fd00::1"), strict=True):
@@ -390,7 +393,7 @@ class Local(HttpStub):
 
 @pytest.fixture
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bolt]:
-    """Give a bolt of two processes of this machine, told by the file of their run."""
+    """Provides a bolt of two processes on this machine, listed in the file of their run."""
     monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
     bolt = Bolt()
     with Local(bolt, "wc-count-0") as one, Local(bolt, "wc-count-1") as other:
@@ -404,7 +407,7 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bolt]:
 
 
 def test_on_this_machine(local: Bolt, kstorm: Command, tmp_path: Path) -> None:
-    """It is found without being told where; keys of any kind."""
+    """The command finds the run without an option, and keys may have any characters."""
     for key in ("the", "", "a/b?c&d=%2F ß"):
         local.put(key, {"n": key})
         assert client().get("count", key) == {"n": key}
@@ -452,7 +455,7 @@ def test_follow_all_yields_changed_keys(local: Bolt) -> None:
 
 
 def test_a_scan_is_followed(bolt: Bolt, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line a key; and objects."""
+    """The output has one line per key, or JSON objects."""
     task = bolt.put("the", 3)
     found = client().scan("count")
     (the,) = found
@@ -476,7 +479,7 @@ def test_a_scan_is_followed(bolt: Bolt, kstorm: Command, monkeypatch: pytest.Mon
 
 
 def test_follow_gives_each_change(local: Bolt) -> None:
-    """What it has at first, and then what is another; a key that goes, too."""
+    """The first result is the present state. Later ones are changes, also deletions."""
     changes = client().follow("count", "the", every=0.01)
     assert next(changes) == []
     task = local.put("the", 3)

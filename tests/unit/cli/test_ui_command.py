@@ -1,4 +1,4 @@
-"""`kstorm ui` becomes the page, or says what to install."""
+"""`kstorm ui` starts the web UI, or names the package to install."""
 
 import importlib.util
 import os

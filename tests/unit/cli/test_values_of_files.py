@@ -72,7 +72,7 @@ def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def test_values_have_the_files(run: Run) -> None:
-    """What the code says, and what wires it."""
+    """The values are those of code, plus the files that wire the topology."""
     code, shown, _ = run("values", "t.yaml", "--filter", "here.properties")
     assert code == 0
     assert yaml.safe_load(shown) == {
@@ -89,7 +89,7 @@ def test_values_have_the_files(run: Run) -> None:
 
 
 def test_files_are_those_of_the_classes(run: Run) -> None:
-    """Of the user's own: neither Python's nor kstorm's."""
+    """They are the user's own files, without Python's or kstorm's."""
     _, shown, _ = run("values", "t.yaml", "--filter", "here.properties", "--files")
     files = yaml.safe_load(shown)["topologyFiles"]
     assert list(files) == ["t.yaml", "sites/here.yaml", "here.properties", "wired_code.py"]
@@ -166,7 +166,7 @@ def test_path_of_a_file_counts_as_code(folder: Path) -> None:
 
 
 def test_prepare_compares_with_a_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with code."""
+    """The comparison is the same as with code."""
     monkeypatch.setenv("KSTORM_TOPOLOGY", "t.yaml")
     monkeypatch.setenv("KSTORM_TOPOLOGY_FILTER", "here.properties")
     shape = '{"topologyName": "wired", "ackerTasks": 4, "components": {"lines": {"kind": "spout", "tasks": 1}}}'
