@@ -1,4 +1,4 @@
-"""How much memory a call takes, in C too, how many values there are in what it makes, and what a spout does with it."""
+"""The memory of a call, in C too, the number of values in its result, and a spout's reaction."""
 
 import time
 import tracemalloc
@@ -25,7 +25,7 @@ def memory_of(call: Callable[[], Any]) -> int:
     if not _PEAK.exists():
         return _traced(call)
     before = _resident("VmRSS")
-    _PEAK.write_text("5")  # the peak is measured anew
+    _PEAK.write_text("5")  # restarts the measurement of the peak
     call()
     return _resident("VmHWM") - before
 
@@ -52,7 +52,7 @@ def counted(value: Any) -> int:
 
 
 def read_all(scheme: Scheme, values: list[bytes]) -> tuple[list[Any], list[Any]]:
-    """Dead letters and tuples of these messages, when the schema of the first is known or asked for."""
+    """Returns the dead letters and tuples of these messages, after a look-up of the first schema."""
     collector = FakeCollector()
     rows: list[Any] = []
     config = SpoutConfig(KafkaHosts(), "t", "/r", "i", scheme=SchemeAsMultiScheme(scheme))

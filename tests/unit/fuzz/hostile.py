@@ -1,4 +1,4 @@
-"""What strangers write: random bytes, other people's formats, and good data that was damaged or lies about itself."""
+"""Input of strangers: random bytes, foreign formats, and good data with damage or false sizes."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -20,7 +20,10 @@ from kstorm.core.wire import (
 T = TypeVar("T")
 
 BYTES_A_BYTE: Final = 200
-"""What one byte of input may make us allocate: an empty map takes one byte and 64 in memory, twice that in a dict."""
+"""The allocation per byte of input.
+
+An empty map has one byte, and takes 64 bytes, or 128 in a dict.
+"""
 BYTES_ANYWAY: Final = 1_000_000
 
 LIES: Final = (

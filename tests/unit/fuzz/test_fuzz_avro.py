@@ -25,7 +25,7 @@ HEAD = b"\x00\x00\x00\x00\x01"
 
 
 def number(value: int) -> bytes:
-    """As Avro writes an int or a long."""
+    """Encodes an int or a long as Avro does."""
     left, out = (value << 1) ^ (value >> 63), bytearray()
     while left > 127:
         out.append(left & 127 | 128)
@@ -204,7 +204,7 @@ def test_as_many_values_as_there_may_be_are_read(reading: Callable[..., Any]) ->
 
 
 def test_a_number_is_read_as_the_decoder_reads_it(reading: Callable[..., Any]) -> None:
-    """Of ten bytes, bits above the 64th are nothing; more than ten are none."""
+    """In a number of ten bytes, bits above the 64th are ignored. More than ten bytes are an error."""
     assert reading(array("null"), b"\x84" + b"\x80" * 8 + b"\x02" + b"\0") == [None, None]
     with pytest.raises(ValueError, match="a number of more than 10 bytes"):
         reading(array("null"), b"\x84" + b"\x80" * 9 + b"\x02" + b"\0")
@@ -278,7 +278,7 @@ def named(schema: Any, names: Iterator[int]) -> Any:
 
 @st.composite
 def bodies(draw: st.DrawFn, schema: Any) -> bytes:
-    """A value's bytes, by hand: in blocks of any size, some with their bytes told."""
+    """Draws a value's bytes, encoded by hand in blocks of any size, some with their length."""
     if isinstance(schema, list):
         branch = draw(st.integers(0, len(schema) - 1))
         return number(branch) + draw(bodies(schema[branch]))
@@ -316,7 +316,7 @@ def bodies(draw: st.DrawFn, schema: Any) -> bytes:
 
 @given(st.data())
 def test_values_are_counted_as_they_are(data: st.DataObject) -> None:
-    """And a schema's bound for records that need no walk holds."""
+    """The limit of a schema whose records need no walk is correct too."""
     schema = parse_schema(named(data.draw(SCHEMAS), itertools.count()))
     body = data.draw(bodies(schema))
     plan, values = plan_of(schema), counted(schemaless_reader(BytesIO(body), schema, None))
@@ -330,7 +330,7 @@ def test_values_are_counted_as_they_are(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_damaged_record_is_refused_or_small(data: st.DataObject) -> None:
-    """What the check lets pass the decoder makes no more of than was counted, or refuses."""
+    """The decoder rejects a record that passed the check, or makes no more values than counted."""
     schema = parse_schema(named(data.draw(SCHEMAS), itertools.count()))
     body = data.draw(bodies(schema))
     at = data.draw(st.integers(0, len(body)))
@@ -350,7 +350,7 @@ def test_damaged_record_is_refused_or_small(data: st.DataObject) -> None:
         return
     with suppress(
         UnicodeDecodeError, IndexError
-    ):  # no text; no symbol of an enum. What is cut short was refused before
+    ):  # not text, or not a symbol of an enum; the check rejects truncated records earlier
         assert memory_of(read) < 10_000_000
 
 

@@ -1,4 +1,7 @@
-"""Batches that say what they are not: librdkafka and what is around it get past them. Its own broker takes whatever is written."""
+"""Batches with false headers: librdkafka and the readers around it skip them.
+
+The fake broker accepts every batch.
+"""
 
 import random
 import threading
@@ -44,7 +47,7 @@ def test_no_batch_holds_up_what_is_behind_it(broker: str, codec: str) -> None:
 
 
 def test_readers_of_own_topics_open_little(broker: str) -> None:
-    """Of zstd, which librdkafka bounds. It fits where a source's batch may hold 100 MB."""
+    """librdkafka limits zstd. The batches fit in a source, whose limit is 100 MB."""
     offer(broker, "t", 0, zstd_bomb(60_000_000))
     offer(broker, "t", 1, zstd_bomb(20_000_000))
     plain = {"bootstrap.servers": broker, "group.id": "fuzz"}

@@ -1,4 +1,4 @@
-"""What is small where it lies and large once it is decoded: it is refused, or takes no more memory than a process has to spare."""
+"""Input that is small before decoding and large after it: it is refused, or fits the spare memory."""
 
 import sys
 import tracemalloc
@@ -127,7 +127,10 @@ def test_memory_of_a_frame_is_limited(size: int, name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["bolt", "spout", "acker"])
 def test_too_long_record_is_not_decoded(kind: str) -> None:
-    """It is a dead letter with its place and its beginning. As large as a frame may be, it is looked at."""
+    """It becomes a dead letter with its place and its start.
+
+    A record at the frame limit is decoded.
+    """
     engines: dict[str, Callable[[Topology], Any]] = {
         "bolt": lambda made: bolt_engine(made, "bolt"),
         "spout": lambda made: spout_engine(made, "spout"),
@@ -154,7 +157,7 @@ def test_too_long_record_is_not_decoded(kind: str) -> None:
 
 
 def test_a_topology_of_larger_frames_reads_larger_ones() -> None:
-    """Those of its own, and with the slack that a rollout of the setting needs."""
+    """The limit follows its own setting, with slack for a rollout of a changed setting."""
     engine = bolt_engine(topology(topology_frame_max_bytes=8_000_000), "bolt")
     assert engine._longest_frame == 32_000_000
     assert (
@@ -163,7 +166,7 @@ def test_a_topology_of_larger_frames_reads_larger_ones() -> None:
 
 
 def test_sent_frames_are_within_the_read_limits() -> None:
-    """A frame of too many values is cut in two, and a tuple of too many fails: nobody would read it."""
+    """A frame with too many values is split, and a single tuple with too many fails."""
     made = topology(topology_frame_max_bytes=8_000_000)
     outbox = Outbox(made)
     lane = outbox.lane("spout", 1, "default", "t.bolt", 0, 2)
@@ -185,7 +188,7 @@ def test_values_are_counted_as_they_are(value: Any) -> None:
     count = _count(value)
     data += b"\xc0" * (
         count + 2
-    )  # what is behind it does not count, and makes it long enough to be looked at
+    )  # the bytes after the values do not count, but make the data long enough for the check
     assert within(data, count)
     assert count == 1 or not within(data, count - 1)
 
@@ -226,7 +229,7 @@ SCHEMES: list[MultiScheme] = [
 def taken(
     scheme: MultiScheme, value: bytes, key: bytes | None = None, **settings: Any
 ) -> tuple[FakeCollector, int, list[Any]]:
-    """What comes of one message: a collector with its dead letter, the memory, the tuples."""
+    """Returns a collector with the dead letter, the memory, and the tuples of one message."""
     collector = FakeCollector()
     rows: list[Any] = []
     manager = PartitionManager(
@@ -304,7 +307,7 @@ def test_a_long_text_is_not_many_values() -> None:
 
 
 def test_dead_letter_of_a_bomb_is_small() -> None:
-    """Of its value the beginning is kept, and no copy is made of the rest."""
+    """The letter keeps the start of the value, and the rest is not copied."""
     letter = DeadLetter(
         topology="t", component="c", task=1, reason="too long", value=b"x" * 60_000_000
     )
@@ -317,7 +320,7 @@ def test_dead_letter_of_a_bomb_is_small() -> None:
 
 
 def test_a_frame_of_ours_is_not_looked_at_for_nothing() -> None:
-    """Of what has no more bytes than there may be values, none has too many."""
+    """Data with fewer bytes than the limit of values cannot have too many values."""
     data = encode(
         TupleFrame(VERSION, "spout", 1, "default", 1, b"", b"", {}, [[[0] * (MOST_VALUES - 100)]])
     )

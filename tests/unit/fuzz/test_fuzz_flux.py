@@ -100,14 +100,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(st.lists(PIECES | st.text(max_size=2), max_size=30).map("".join))
 def test_any_text(text: str) -> None:
-    """No other exception for what is no YAML, or YAML of a strange kind."""
+    """Invalid and strange YAML raises only `KstormError`."""
     with suppress(KstormError):
         read_definitions(parse(text, "f", GIVEN))
 
 
 @given(st.fixed_dictionaries({"name": st.just("t")}, optional=dict.fromkeys(SECTIONS, VALUES)))
 def test_any_values(values: dict[str, object]) -> None:
-    """Of the known keys, nested in any way."""
+    """The keys are known ones, nested in any way."""
     with suppress(KstormError):
         read_definitions(parse(yaml.safe_dump(values), "f", GIVEN))
 

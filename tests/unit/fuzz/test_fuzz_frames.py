@@ -50,7 +50,7 @@ def test_a_record_is_a_frame_or_refused(data: bytes) -> None:
     st.lists(anything(tuple_frames()), max_size=3), st.sampled_from(["plain", "basic", "batches"])
 )
 def test_a_bolt_task_takes_a_frame_or_refuses_it(records: list[bytes], kind: str) -> None:
-    """What it emits and acks on account of a stranger's frame can be sent, and its own frames are executed after it."""
+    """Its emits and acks for foreign frames can be sent, and it still executes its own frames."""
     bolt: Any = {"plain": Plain, "basic": Basic, "batches": Batches}[kind]()
     harness = Harness(bolt)
     bolt.do = echo if kind == "basic" else lambda tuple: echo(tuple, harness.collector)
@@ -72,7 +72,7 @@ def test_a_bolt_task_takes_a_frame_or_refuses_it(records: list[bytes], kind: str
 
 @given(st.lists(anything(ack_frames), max_size=5), st.booleans())
 def test_a_ledger_takes_a_frame_or_refuses_it(records: list[bytes], rotates: bool) -> None:
-    """Its checkpoint can be restored whatever it took, what it tells can be sent, and a tree of ours is completed."""
+    """Its checkpoint can be restored, its completions can be sent, and a regular tree completes."""
     acker = Acker()
 
     def take(data: bytes) -> None:
@@ -112,12 +112,12 @@ def test_a_spout_task_takes_a_frame_or_refuses_it(records: list[bytes]) -> None:
     assert harness.spout.acked[-1] == "mine"
 
 
-# What was found by the above, or by thinking like a stranger.
+# Cases that the tests above or a review found.
 
 
 @pytest.mark.parametrize("task", [-1, 0, 2, 2**63])
 def test_a_frame_of_a_task_that_its_component_does_not_have(task: int) -> None:
-    """The bolt remembers each source that it hears of, so a stranger's must not count as ones."""
+    """The bolt stores each known source, so a foreign source must not count."""
     harness = Harness(Plain())
     frame = TupleFrame(VERSION, "words", task, "default", 1, b"", b"", {}, [["a"]])
     with pytest.raises(
@@ -135,7 +135,7 @@ def test_the_refusal_of_a_large_frame_is_short() -> None:
 
 
 def test_ids_of_zero() -> None:
-    """A root of zero is no tree: its tuples are executed and nobody hears of them."""
+    """A root of zero is untracked: its tuples are executed without acks."""
     harness = Harness(Basic())
     data = encode(
         TupleFrame(

@@ -30,7 +30,7 @@ SCHEMA: Final = base64.b64encode(
         name="any.proto", syntax="proto3", message_type=[descriptor_pb2.DescriptorProto(name="Any")]
     ).SerializeToString()
 ).decode()
-"""Of the writer, as the registry has it; what is read is a class of ours."""
+"""The writer's schema in the registry. The reader uses its own class."""
 WIDE: Final = 500
 """Fields of a type of which none is ever there."""
 FIELD: Final = descriptor_pb2.FieldDescriptorProto
@@ -38,7 +38,7 @@ ONE, MANY = FIELD.LABEL_OPTIONAL, FIELD.LABEL_REPEATED
 
 
 def classes() -> tuple[Any, Any]:
-    """Tree and Open, of proto2, in the pool where `Any` looks for types.
+    """Return the proto2 classes Tree and Open, in the pool where `Any` looks up types.
 
     Tree { int64 number; repeated Tree trees; repeated int32 packed [packed]; repeated fixed64 wide [packed]; repeated string texts;
     map<string, Tree> named; map<int32, bool> flags; group Leaf; repeated group Leaves; Tree one; repeated Wide wides;
@@ -268,7 +268,7 @@ def test_groups_without_end_are_refused(body: bytes, reading: Callable[..., Any]
     ids=lambda body: body.hex(),
 )
 def test_invalid_message_is_refused(body: bytes) -> None:
-    """Cut short, longer than what it is in, ended by another's tag, or of no kind that there is."""
+    """The message is truncated, too long for its container, or has a wrong tag or kind."""
     with pytest.raises(DecodeError):
         TREE().ParseFromString(body)
     with pytest.raises(ValueError, match="ends too early, or is not a Protobuf message"):
@@ -276,7 +276,7 @@ def test_invalid_message_is_refused(body: bytes) -> None:
 
 
 def test_message_without_its_schema_is_not_walked() -> None:
-    """It is shown again and again meanwhile, and nothing is given up."""
+    """Each attempt raises `NotYetError` quickly, and no message is given up."""
     scheme = ProtobufScheme(SchemaRegistry("http://127.0.0.1:1"), TREE, "trees")
     scheme.open()
     try:
@@ -290,8 +290,8 @@ def test_message_without_its_schema_is_not_walked() -> None:
 
 
 def test_short_message_is_not_walked() -> None:
-    """Unless there may be types of which nothing is known."""
-    client: Any = None  # is asked for the schema first: without, nothing can be walked over
+    """A message with possibly unknown types is walked."""
+    client: Any = None  # a walk would first request the schema from the client, and fail
     ProtobufValueLimit(client, struct_pb2.Struct, MOST_VALUES).check(HEAD + bytes(150_000))
     for kind, length in ((struct_pb2.Struct, 250_000), (TREE, 20_000), (OPEN, 20)):
         with pytest.raises(AttributeError):
@@ -359,7 +359,7 @@ def test_contents_of_an_any_are_counted(tree: Any) -> None:
 
 @given(st.data())
 def test_damaged_message_is_refused_or_small(data: st.DataObject) -> None:
-    """What the check lets pass the decoder makes no more of than was counted, or refuses."""
+    """The decoder rejects a message that passed the check, or makes no more values than counted."""
     body = data.draw(trees()).SerializeToString()
     at = data.draw(st.integers(0, len(body)))
     put = data.draw(

@@ -53,7 +53,7 @@ def test_an_environment_is_settings_or_a_config_error(environment: dict[str, str
     )
 )
 def test_properties_are_text_or_refused(properties: dict[str, Any]) -> None:
-    """librdkafka takes texts; a list or an object in there is somebody's mistake."""
+    """librdkafka takes strings. A list or an object is a mistake."""
     environment = {"KSTORM_TOPOLOGY": "a:b", "KSTORM_KAFKA_PROPERTIES": json.dumps(properties)}
     with suppress(ConfigError):
         found = from_environment(environment).kafka_properties
@@ -66,7 +66,7 @@ def test_properties_are_text_or_refused(properties: dict[str, Any]) -> None:
     content=st.binary(max_size=40) | TEXTS.map(lambda text: text.encode(errors="surrogateescape"))
 )
 def test_a_file_of_secrets_is_read_or_refused(tmp_path: Path, content: bytes) -> None:
-    """And the refusal says nothing of what is in it."""
+    """The error does not show the content."""
     file = tmp_path / "secret"
     file.write_bytes(b"hunter2" + content)
     for name in ("KSTORM_KAFKA_PROPERTIES_FILE", "KSTORM_ZOOKEEPER_AUTH_FILE"):
@@ -126,12 +126,12 @@ def test_a_reference_is_a_topology_or_a_kstorm_error(reference: str) -> None:
         load_topology(reference)
 
 
-# What was found.
+# Cases that these tests found.
 
 
 @pytest.mark.parametrize("port", ["²", "9" * 5000, "65536", "1_0", "+1"])
 def test_invalid_port_is_refused(port: str) -> None:
-    """`isdigit` says yes to powers, and `int` gives up at 4300 digits."""
+    """`isdigit` accepts superscripts, and `int` rejects 4300 digits."""
     with pytest.raises(ConfigError, match=r"KSTORM_WEB_PORT is .*a whole number from 1 to 65535"):
         from_environment({"KSTORM_TOPOLOGY": "a:b", "KSTORM_WEB_PORT": port})
 

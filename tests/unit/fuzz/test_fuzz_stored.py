@@ -42,7 +42,7 @@ def bucket() -> bytes:
     anything(st.just(bucket())),
 )
 def test_a_bucket_is_restored_or_refused(key: bytes, value: bytes) -> None:
-    """What passes the check of the changelog's reader can be restored; a ledger that took it works."""
+    """A bucket that passes the changelog check can be restored, and the ledger works with it."""
     try:
         bounded(value, lambda value: check_bucket(key, value))
     except FrameError:
@@ -58,7 +58,7 @@ def test_a_bucket_is_restored_or_refused(key: bytes, value: bytes) -> None:
 
 @given(st.binary(max_size=5), anything(values.map(msgspec.msgpack.encode)) | st.none())
 def test_a_pair_of_a_state_is_read_or_refused(key: bytes, value: bytes | None) -> None:
-    """What passes the check can be read; what does not is named when it is read from a disk all the same."""
+    """A pair that passes the check can be read. An invalid pair on disk is named when it is read."""
     stored = {} if value is None else {key: value}  # None deletes
     state = TaskState(stored.get, lambda start: stored.items())
     try:
@@ -84,7 +84,10 @@ def test_a_pair_of_a_state_is_read_or_refused(key: bytes, value: bytes | None) -
     )
 )
 def test_an_offset_is_read_or_refused(data: bytes) -> None:
-    """It is one that Kafka can have: -1 would mean the end of the partition, and skip all that is in it."""
+    """A valid offset exists in Kafka.
+
+    For example, -1 would mean the end and skip the whole partition.
+    """
     with suppress(ConfigError):
         stored = bounded(
             data, lambda data: StoredOffset.from_json(data, P0, "/kstorm/words/partition_0")
@@ -97,7 +100,7 @@ def test_an_offset_is_read_or_refused(data: bytes) -> None:
     | json_values.map(msgspec.json.encode)
 )
 def test_a_dead_letter_is_read_or_refused(data: bytes) -> None:
-    """Reading raises nothing but `FrameError`."""
+    """Reading raises only `FrameError`."""
     with suppress(FrameError):
         assert isinstance(bounded(data, decode_letter), DeadLetter)
 
@@ -132,7 +135,7 @@ def letter(**changes: Any) -> DeadLetter:
     return DeadLetter(**parts)
 
 
-# What was found.
+# Cases that these tests found.
 
 
 @pytest.mark.parametrize("offset", [-1, -2, -1001, 2**63, 2**64 - 1])
