@@ -1,4 +1,4 @@
-"""What the examples of Storm's Flux name, in Python: its test spout, counter and log bolt, and classes to be configured."""
+"""The classes of Storm's Flux examples, in Python: a spout, a counter, a log bolt and others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -130,7 +130,7 @@ class StatefulWordCounter(StatefulBasicBolt):
 
 
 class LogInfoBolt(BasicBolt):
-    """In Storm it logs; here it passes on what it got, so that a test sees it."""
+    """Emits its input, so that a test can check it. Storm's bolt logs it."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -232,7 +232,7 @@ class TestBolt(LogInfoBolt):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of a thing that cannot be changed: each of its methods makes another."""
+    """An immutable object whose methods return changed copies."""
 
     rows: int = 0
     guarantee: TestEnum | None = None
@@ -252,14 +252,17 @@ class Units(Enum):
 
 
 class FileSizeRotationPolicy:
-    """As of Storm's HDFS bolt."""
+    """A stand-in for the class of Storm's HDFS bolt."""
 
     def __init__(self, count: float, units: Units) -> None:
         self.count, self.units = count, units
 
 
 class Configured:
-    """A thing that keeps what it is told: it stands for the policies and mappers of HDFS and HBase bolts."""
+    """Records its arguments and calls.
+
+    It replaces the policies and mappers of HDFS and HBase bolts.
+    """
 
     def __init__(self, *args: Any) -> None:
         self.args = args
@@ -274,7 +277,7 @@ class Configured:
 
 
 class Shortening(LogInfoBolt):
-    """Passes on what is left of a word without its first letter."""
+    """Emits each word without its first letter."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         if len(tuple[0]) > 1:
@@ -306,14 +309,14 @@ class ColumnFields:
 
 
 class FieldSelector:
-    """Which field of a tuple is written."""
+    """Selects the field of a tuple to write."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class StatementBuilder:
-    """As of Storm's Cassandra bolt: its fields are bound one after the other."""
+    """A stand-in for the class of Storm's Cassandra bolt, which binds its fields in order."""
 
     def __init__(self, statement: str) -> None:
         self.statement = statement
@@ -355,5 +358,5 @@ def trident_topology(name: str, config: Config) -> Topology:
 
 
 def no_topology() -> str:
-    """Not what it should return."""
+    """Returns a string instead of a topology."""
     return "a topology"

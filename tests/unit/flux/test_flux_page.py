@@ -1,4 +1,4 @@
-"""What docs/guides/flux.md shows works as it says."""
+"""The examples in docs/guides/flux.md work."""
 
 import re
 import sys
@@ -25,7 +25,7 @@ CODE = README[README.index("from kstorm import ") : README.index("text = SchemeA
 
 @pytest.fixture
 def hello(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write the page's topology, beside the README's classes."""
+    """Write the page's topology next to the README's classes."""
     (tmp_path / "hello.py").write_text(CODE)
     (tmp_path / "topology.yaml").write_text(HELLO)
     monkeypatch.syspath_prepend(str(tmp_path))

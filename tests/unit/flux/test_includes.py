@@ -107,14 +107,14 @@ def test_invalid_include_is_refused_with_its_position(
     ],
 )
 def test_two_of_a_name_in_one_file(written: Written, section: str, says: str) -> None:
-    """Which of them was meant is not guessed."""
+    """An ambiguous name is an error."""
     with pytest.raises(KstormError) as caught:
         written(section)
     assert says in str(caught.value)
 
 
 def test_nothing_is_imported_before_everything_is_read(tmp_path: Path) -> None:
-    """`read` says what there is without the code."""
+    """`read` returns the definitions without importing code."""
     (tmp_path / "t.yaml").write_text(
         "name: t\nspouts: [{id: s, class: 'not_there:Spout'}]\nincludes: [{file: u.yaml}]\n"
     )

@@ -1,4 +1,7 @@
-"""What is wrong with a file is told with its place and what to do; nobody sees a stack trace, and no tag makes an object."""
+"""Mistakes in a file are reported with their place and remedy, and without a stack trace.
+
+YAML tags cannot create objects.
+"""
 
 import time
 from pathlib import Path
@@ -272,7 +275,7 @@ streams:
     ],
 )
 def test_invalid_topology_source_is_refused(written: Written, text: str, says: str) -> None:
-    """What the function lacks, or returns."""
+    """The error shows the function's missing parameter or wrong result."""
     with pytest.raises(KstormError) as caught:
         written(text)
     assert says in str(caught.value)
@@ -297,7 +300,7 @@ components:
 
 
 def test_a_component_is_one_object(written: Written) -> None:
-    """Whoever refers to it has the same."""
+    """All references return the same object."""
     text = f"""name: t
 components:
   - {{id: shared, class: '{STORM}:Configured'}}
@@ -316,7 +319,7 @@ streams:
 
 
 def test_returned_copy_of_a_config_method_is_used(written: Written) -> None:
-    """As the methods of something frozen return another one; what else they return is nothing."""
+    """The methods of a frozen object return a copy. Other results are ignored."""
     text = f"""name: t
 components:
   - id: limits
@@ -347,7 +350,7 @@ streams:
     ],
 )
 def test_a_value_that_yaml_does_not_read(written: Written, value: str) -> None:
-    """What the library raises of them is told as any mistake."""
+    """The library's exceptions are reported as mistakes in the file."""
     with pytest.raises(KstormError, match=r"t\.yaml"):
         written(f"name: t\nconfig: {{it: {value}}}\n")
 
@@ -424,7 +427,7 @@ def test_a_value_is_checked_against_the_annotation(
 
 
 def test_values_in_quotes_are_text(written: Written) -> None:
-    """Of whatever they look like."""
+    """This holds for every text in quotes."""
     for topic in ("'20261123'", "'on'", "'10:30'", '"012"'):
         spout = written(SPOUT_ON.format(topic=topic, more="retry_limit: 3")).component("words")
         assert spout.component.spout_config.topic == topic.strip("'\"")  # type: ignore[attr-defined]

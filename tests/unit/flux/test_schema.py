@@ -17,16 +17,16 @@ ROOT = Path(__file__).parents[3]
 WORDCOUNT = ROOT / "examples" / "wordcount" / "topology.yaml"
 EXAMPLES = [*sorted(Path(__file__).parent.glob("examples/*.yaml")), WORDCOUNT]
 REFUSED = {"component-config-invalid-test"}
-"""Of the examples those that a schema sees to be wrong."""
+"""The examples that the schema rejects."""
 
 
 def valid(values: Any) -> bool:
-    """Whether the schema takes it."""
+    """True if the schema accepts the values."""
     return bool(jsonschema.Draft202012Validator(schema()).is_valid(values))
 
 
 def test_the_file_is_what_the_model_says() -> None:
-    """`kstorm flux-schema > shared/src/kstorm/flux/schema.json` writes it anew."""
+    """`kstorm flux-schema > shared/src/kstorm/flux/schema.json` updates the file."""
     jsonschema.Draft202012Validator.check_schema(schema())
     assert FILE.read_text() == schema_text()
 

@@ -69,7 +69,7 @@ def test_an_example_runs(
 
 
 def test_every_example_has_its_test() -> None:
-    """Those above, and those below."""
+    """The tests are above and below."""
     of_files = {path.stem for path in FOLDER.glob("*.yaml")}
     said = Path(__file__).read_text()
     assert [name for name in of_files if f'"{name}"' not in said] == []
@@ -140,7 +140,7 @@ def test_a_components_config() -> None:
 
 
 def test_arguments_factories_methods_and_properties() -> None:
-    """`config-methods-test`: each bolt was made and told as the file says."""
+    """`config-methods-test`: each bolt has the arguments and calls of the file."""
     bolts = [spec.component for spec in load("config-methods-test").bolts]
     told = [bolt for bolt in bolts if isinstance(bolt, storm.TestBolt)]
     assert [bolt.given[0] for bolt in told] == [

@@ -1,6 +1,6 @@
-"""Storm's page on Flux (`flux/README.md`, and what `docs/guides/flux.md` has besides), from top to end: what it states and shows.
+"""Storm's page on Flux (`flux/README.md`, and the additions of `docs/guides/flux.md`), in its order.
 
-Where the two differ, the table of docs/guides/flux.md says so, and a test here holds it.
+The table of docs/guides/flux.md lists the differences, and a test here checks each one.
 """
 
 import json
@@ -57,7 +57,7 @@ streams:
 
 
 def with_component(component: str) -> str:
-    """A topology whose bolt is told a component `it`."""
+    """Builds a topology whose bolt gets the component `it` as its argument."""
     bolt = f"  - {{id: bolt, class: {STORM}:ConfiguredBolt, args: [ref: it]}}\n"
     wired = (
         WIRED.replace("bolts:\n", f"bolts:\n{bolt}")
@@ -117,7 +117,7 @@ BUILDER = f"""
 
 
 def test_properties_by_their_keys(written: Written) -> None:
-    """And a list beside them, as an argument of a constructor."""
+    """A list works too, as an argument of a constructor."""
     topology = written(with_component(BUILDER), "kafka.bootstrap.hosts: localhost:9092")
     assert it(topology).args == ("localhost:9092", ["myKafkaTopic"])
 
@@ -132,12 +132,12 @@ def test_a_variable_of_the_environment(written: Written) -> None:
 
 
 def test_a_component_has_an_id_and_a_class(written: Written) -> None:
-    """And is made without arguments."""
+    """A component without arguments is created without any."""
     assert it(written(with_component(f"  - {{id: it, class: {STORM}:Configured}}"))).args == ()
 
 
 def test_a_factory_with_a_component_as_its_argument(written: Written) -> None:
-    """Of `docs/guides/flux.md`: `newInstance` of a bolt takes what another factory made."""
+    """An example of `docs/guides/flux.md`: a bolt's factory takes the object of another factory."""
     components = "  - {id: time, class: 'datetime:timedelta', kwargs: {seconds: 10}}\n"
     made = f"  - {{id: it, class: {STORM}:Configured, factory: made_of, args: [ref: time]}}"
     assert it(written(with_component(components + made))).args[0].total_seconds() == 10
@@ -194,7 +194,10 @@ def test_properties_by_a_setter_or_an_attribute(written: Written) -> None:
 def test_whole_number_is_accepted_for_a_float(
     written: Written, value: str, becomes: object
 ) -> None:
-    """Of a setter, and of a constructor. Storm makes any number of any other; here no digits are lost."""
+    """This holds for setters and constructors.
+
+    Storm converts any number, but here no digits are lost.
+    """
     topology = written(with_component(f"{PROPERTIES}      - {{name: weight, value: {value}}}"))
     found = it(topology).weight
     assert (found, type(found)) == (becomes, type(becomes))
@@ -239,7 +242,7 @@ def test_a_member_of_an_enum_by_its_name(written: Written) -> None:
 
 
 def test_the_topologys_config(written: Written) -> None:
-    """What is a setting of kstorm's, and what is one's own."""
+    """The config holds kstorm's settings and the user's own."""
     config = (
         "{topology_max_spout_pending: 1000, topology_message_timeout_secs: 30, my.own: {a: [1]}}"
     )
@@ -260,7 +263,7 @@ def test_an_existing_topology(written: Written) -> None:
 
 
 def test_tasks_and_parallelism(written: Written) -> None:
-    """`numTasks` is `tasks`; memory and CPU are the chart's, which the error says."""
+    """`numTasks` is `tasks`. Memory and CPU belong to the chart, as the error explains."""
     text = WORDCOUNT.replace(
         "TestWordCounter\n    parallelism: 1", "TestWordCounter\n    parallelism: 2\n    tasks: 4"
     )
@@ -303,7 +306,7 @@ streams:
 
 
 def test_a_map_is_an_argument(written: Written) -> None:
-    """As that of `setProp`."""
+    """The map is an argument like that of `setProp`."""
     component = f"  - {{id: it, class: {STORM}:Configured, config_methods: [{{name: tell, args: [a, {{b.c: 1, d: x}}]}}]}}"
     assert it(written(with_component(component))).told == {"a": {"b.c": 1, "d": "x"}}
 
@@ -350,7 +353,7 @@ def test_each_grouping(written: Written, type: str, further: str, kind: type) ->
 
 
 def test_undeclared_stream_is_refused(written: Written) -> None:
-    """Is refused, with those that are."""
+    """The error lists the declared streams."""
     with pytest.raises(
         KstormError,
         match=r"t\.yaml:10:5: .* of 'words', which does not declare it: its streams are",
@@ -376,7 +379,7 @@ def test_connections_can_be_cyclical(
 
 @pytest.mark.parametrize(("override", "wins"), [("true", "there"), ("false", "here")])
 def test_includes_and_overrides(written: Written, override: str, wins: str) -> None:
-    """Of two of a name the included one stays with `override`, else the one that is here."""
+    """With `override`, the included value wins. Otherwise the value in this file wins."""
     text = f"name: t\nconfig: {{a: here}}\nincludes: [{{file: other.yaml, resource: false, override: {override}}}]\n{WIRED}"
     assert written(text, other="config: {a: there}").config["a"] == wins
 

@@ -12,7 +12,7 @@ FILE = "examples/wordcount/topology.yaml"
 
 
 def wiring_of(topology: Topology) -> dict[str, Any]:
-    """All that is declared of each component."""
+    """Returns the declarations of each component."""
 
     def of(spec: ComponentSpec) -> tuple[Any, ...]:
         declared = (spec.kind, type(spec.component), spec.parallelism, spec.num_tasks)
