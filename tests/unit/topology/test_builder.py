@@ -1,4 +1,7 @@
-"""What `TopologyBuilder` refuses, in words that name the thing, its value and the remedy; and what it builds."""
+"""Topologies that `TopologyBuilder` rejects, with the object, its value and the remedy.
+
+The other tests check valid topologies.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -119,7 +122,7 @@ def test_subscribing_to_an_unknown_stream() -> None:
 
 
 def test_subscribing_to_a_component_without_outputs() -> None:
-    """A component that declares nothing is said to declare nothing."""
+    """The error states that the component declares nothing."""
 
     def wire(builder: TopologyBuilder) -> None:
         builder.set_bolt("silent", Silent()).shuffle_grouping("words")
@@ -146,7 +149,7 @@ def test_subscribing_twice_to_one_stream() -> None:
 
 
 def test_fields_grouping_on_an_undeclared_field() -> None:
-    """The message names the field and those that the stream has."""
+    """The message names the field and the fields of the stream."""
     for wire in (
         lambda b: b.set_bolt("b", Silent()).fields_grouping("words", Fields("word", "wrod")),
         lambda b: b.set_bolt("b", Silent()).partial_key_grouping("words", ["wrod"]),
@@ -155,7 +158,7 @@ def test_fields_grouping_on_an_undeclared_field() -> None:
 
 
 def test_fields_grouping_without_fields_is_refused() -> None:
-    """It would send everything to one task: global_grouping says that better."""
+    """It would send everything to one task, which is `global_grouping`."""
     refused(
         lambda b: b.set_bolt("b", Silent()).fields_grouping("words", []),
         "has no fields",
@@ -208,7 +211,7 @@ def test_task_counts_are_positive_whole_numbers(value: Any) -> None:
 
 
 def test_more_executors_than_tasks() -> None:
-    """Executors without a task would idle for ever: task counts are fixed."""
+    """Executors without a task would stay idle, because task counts are fixed."""
     refused(
         lambda b: b.set_bolt("b", Silent(), 4).set_num_tasks(3).shuffle_grouping("words"),
         "'b' has 3 tasks for a parallelism of 4", "set_num_tasks to at least 4",
@@ -288,7 +291,7 @@ def test_settings_of_a_component() -> None:
 
 
 def test_wrong_settings_of_a_component() -> None:
-    """The message names the component beside the setting."""
+    """The message names the component and the setting."""
     refused(
         lambda b: b.set_bolt("b", Silent()).shuffle_grouping("words").add_configurations(topology_tick=1),
         "configuration of 'b'", "no setting 'topology_tick'", "topology_tick_tuple_freq_secs",

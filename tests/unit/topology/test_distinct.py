@@ -13,7 +13,7 @@ Tester = Callable[..., BoltTester[Any]]
 
 
 def test_an_id_is_passed_on_once(bolt_tester: Tester) -> None:
-    """With the fields that were asked for; all are acked."""
+    """It has the requested fields, and every tuple is acked."""
     bolt = bolt_tester(DistinctBolt("value", "id"), "id", "value")
     for id, value in ((1, "a"), (2, "b"), (1, "c"), ("1", "d")):
         bolt.give([id, value])

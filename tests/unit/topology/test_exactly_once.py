@@ -1,4 +1,4 @@
-"""What a topology that is processed exactly once must be, and what its settings may be."""
+"""The requirements of an exactly-once topology, and the ranges of its settings."""
 
 import re
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def test_kafka_in_and_kafka_out_is_taken() -> None:
 
 
 def test_each_bolt_has_a_changelog() -> None:
-    """One without state too, for what it has not finished."""
+    """A bolt without state needs one for its unfinished tuples."""
     assert built(spout(), sink()).changelogs()["t.sink.__state"] == 1
     assert "t.sink.__state" not in built(spout(), sink(), AT_LEAST_ONCE).changelogs()
 
@@ -76,7 +76,7 @@ def test_each_bolt_has_a_changelog() -> None:
     ],
 )
 def test_spout_without_a_position_is_refused(source: Callable[[], Spout], why: str) -> None:
-    """What it emits could not be committed with where it is; at least once it is taken."""
+    """Its position could not be committed with its emits. An at-least-once topology accepts it."""
     with pytest.raises(TopologyError, match=why):
         built(source(), sink())
     built(source(), sink(), AT_LEAST_ONCE)
@@ -140,7 +140,7 @@ def test_unknown_guarantee_is_refused() -> None:
     ],
 )
 def test_settings_out_of_their_range(setting: str, value: float, why: str) -> None:
-    """Refused by name, with what they may be."""
+    """The error names the setting and its range."""
     with pytest.raises(ConfigError, match=f"{setting} is {value}: {why}"):
         Config().override(**{setting: value})
 

@@ -1,4 +1,4 @@
-"""What users write against is a few files, none of which needs itself."""
+"""The public API is in a few modules, without circular imports."""
 
 import ast
 from collections.abc import Iterator

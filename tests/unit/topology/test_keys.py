@@ -102,7 +102,7 @@ SAME: list[list[Any]] = [
     [["a"]],
     ["null"],
     ["\u00e9"],
-    ["e\u0301"],  # shown alike: texts are not normalized
+    ["e\u0301"],  # looks the same: texts are not normalized
     ["a\0"],
     [""],
     [msgspec.msgpack.Ext(5, b"x")],
@@ -124,7 +124,7 @@ def test_one_key_has_one_text_one_task_and_one_group(group: list[Any]) -> None:
 
 @pytest.mark.parametrize("group", SAME)
 def test_a_key_is_the_same_after_its_way_to_another_task(group: list[Any]) -> None:
-    """Decimals and sets may arrive in another form. What a group shows always does not."""
+    """Decimals and sets may arrive in another form. The text of a key stays the same."""
     for value in original(comparable(group)) + [v for v in group[:1] if type(v) is not set]:
         arrived = msgspec.msgpack.decode(msgspec.msgpack.encode(value))
         assert key_text([arrived]) == key_text([value])
@@ -151,7 +151,7 @@ def test_a_text_is_read_as_its_key(group: list[Any]) -> None:
 
 @given(values(), values())
 def test_forms_of_any_two_values_agree(one: Any, other: Any) -> None:
-    """What is one key by its text is one for a dict and goes to one task; what is read is the key."""
+    """Equal key texts mean equal dict keys and the same task. Parsing a key text gives the key."""
     same = key_text([one]) == key_text([other])
     assert same == (list_text([one]) == list_text([other]))
     assert same == (len(set(comparable([one, other]))) == 1)
@@ -169,7 +169,7 @@ def test_a_column_is_grouped_as_its_texts(column: list[Any]) -> None:
 
 
 def test_texts_of_before_stay_readable() -> None:
-    """Those of kstorm 0.1 for text, integers, fractions, booleans, None, and lists of these."""
+    """The forms of kstorm 0.1 cover text, integers, fractions, booleans, None, and lists of these."""
     assert key_text(["the"]) == "the"
     assert key_text(["[the"]) == '["[the"]'
     assert key_text([1]) == "[1]"

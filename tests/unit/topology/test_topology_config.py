@@ -26,7 +26,7 @@ def test_defaults_are_storms_where_storm_has_one() -> None:
 
 
 def test_every_field_has_its_docstring() -> None:
-    """A setting without a word on its unit and default is no setting."""
+    """The docstring documents the unit and the default."""
     source = inspect.getsource(Config)
     for field in dataclasses.fields(Config):
         declaration = source.index(f"\n    {field.name}: ")
@@ -43,13 +43,13 @@ def test_values_of_the_wrong_type(field: str, value: Any) -> None:
 
 
 def test_bool_is_not_a_number() -> None:
-    """Python thinks so; a settings file that says `true` for a count does not mean 1."""
+    """In Python it is one, but `true` in a settings file does not mean a count of 1."""
     with pytest.raises(ConfigError, match="topology_acker_tasks is True: it must be int"):
         Config(topology_acker_tasks=True)
 
 
 def test_number_is_not_a_bool() -> None:
-    """And the other way round."""
+    """The reverse is an error too."""
     for name in sorted(SWITCHES):
         for number in (0, 1):
             with pytest.raises(ConfigError, match=f"{name} is {number}: it must be bool"):
@@ -60,7 +60,7 @@ def test_number_is_not_a_bool() -> None:
     "field", [f.name for f in dataclasses.fields(Config) if f.name not in SWITCHES | {"own"}]
 )
 def test_nothing_is_negative(field: str) -> None:
-    """There is no count and no time below zero."""
+    """Counts and times cannot be negative."""
     with pytest.raises(ConfigError, match=f"{field} is -1"):
         Config().override(**{field: -1})
 
@@ -98,7 +98,7 @@ def test_message_timeouts_can_be_off() -> None:
 
 
 def test_own_settings_are_kept() -> None:
-    """Any name, any value; read beside kstorm's; a later override adds to them."""
+    """Names and values are free. They are read like kstorm's, and a later override adds to them."""
     greeting = object()
     config = Config(topology_debug=True, own={"greeting": "hello", "my.limit": 5})
     assert (config["greeting"], config["my.limit"], config["topology_debug"]) == ("hello", 5, True)
@@ -126,7 +126,7 @@ def test_own_settings_are_kept() -> None:
 
 
 def test_config_with_own_settings_is_a_value() -> None:
-    """It has a copy of what it was given, and can be copied, compared and hashed."""
+    """It copies the given settings, and can be copied, compared and hashed."""
     given = {"names": ["a"]}
     config = Config(own=given)
     given["more"] = []
@@ -148,7 +148,7 @@ def test_config_with_own_settings_is_a_value() -> None:
     ],
 )
 def test_a_setting_spelt_wrongly(name: str, meant: str) -> None:
-    """It would do nothing, and nobody would know."""
+    """It would otherwise have no effect and no error."""
     told = f"no setting '{name}': did you mean '{meant}'[?] The settings are .*topo"
     with pytest.raises(ConfigError, match=told):
         Config(own={name: 1})

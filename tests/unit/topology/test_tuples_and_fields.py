@@ -23,7 +23,7 @@ def test_fields_from_names_or_lists() -> None:
 
 @pytest.mark.parametrize("name", ["", 1, None, ["a", 2]])
 def test_fields_that_are_no_names(name: Any) -> None:
-    """The message shows what is no name."""
+    """The message shows the invalid name."""
     with pytest.raises(TopologyError, match="is not a field name: use non-empty strings"):
         Fields(name)
 

@@ -93,7 +93,10 @@ def built(settings: Any, windows: bool) -> Any:
 
 @pytest.mark.parametrize("windows", [False, True])
 def test_no_configuration_of_a_component(windows: bool) -> None:
-    """None, which is Storm's default, is no setting; whatever is no mapping is refused by name."""
+    """None, which is Storm's default, means no setting.
+
+    Other values that are not mappings are rejected.
+    """
     assert built(None, windows).topology_debug is False
     assert built({"topology_debug": True}, windows).topology_debug is True
     for bad in (["a"], 5, {1: 2}):
