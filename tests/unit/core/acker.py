@@ -53,7 +53,7 @@ class Acker:
         self.take(AckFrame(VERSION, 0, failed=pack_ids(roots)))
 
     def reset(self, *roots: int) -> None:
-        """Sends the reset frame of a bolt that asked for more time."""
+        """Sends the reset frame of a bolt that needs more time."""
         self.take(AckFrame(VERSION, 0, reset=pack_ids(roots)))
 
     def begin_anew(self, task: int = SPOUT) -> None:

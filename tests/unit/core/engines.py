@@ -108,7 +108,7 @@ class Driven:
 
 
 def bolt_engine(topology: Topology, component: str, journal: Journal | None = None) -> BoltEngine:
-    """Builds a bolt engine with the ids 1, 2, 3 … and with state in memory."""
+    """Builds a bolt engine with the ids 1, 2, 3 and so on, and with state in memory."""
     return BoltEngine(
         topology,
         component,

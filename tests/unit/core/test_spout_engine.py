@@ -158,7 +158,7 @@ def test_turns_without_a_tuple_are_ever_further_apart() -> None:
 
 
 def test_quiet_spouts_rest_longer() -> None:
-    """The source's own thread looks for new messages during that time."""
+    """The driver ends a long rest as soon as the source has messages."""
     quiet = True
     spout = Spouts(Numbers(), topology_sleep_spout_wait_strategy_time_ms=10)
     spout.spouts.quiet = lambda: quiet

@@ -281,7 +281,7 @@ def test_a_key_that_cannot_be_stored(key: Any, error: type[Exception]) -> None:
     [2**64 - 1, -(2**63), True, 0.5, float("nan"), "ä", "x" * 99, "x" * 100, b"", None, Colour.RED],
 )
 def test_accepted_values_can_be_stored_by_a_checkpoint(value: Any) -> None:
-    """This holds for values that are encoded at once and for those that are encoded later."""
+    """The checkpoint encodes some values earlier than others."""
     table = Table()
     state = table.state()
     state.put("k", value)

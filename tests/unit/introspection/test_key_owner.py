@@ -1,4 +1,4 @@
-"""The task that is asked for a key is the one that the grouping chooses."""
+"""The task that answers for a key is the task that the grouping chooses."""
 
 import json
 from typing import Any
@@ -57,7 +57,7 @@ def test_owner_is_chosen_by_the_grouping(
 
 @given(values=st.tuples(VALUES, VALUES))
 def test_json_list_in_the_key_gives_the_grouping_values(values: tuple[Any, Any]) -> None:
-    """If it has so many values as the grouping has fields; else the key is the only one."""
+    """The list must have one value per field of the grouping. Otherwise the whole key is one value."""
     told = outline_of(topology(7, "word", "day"))
     assert owner_of(told, "count", likely_values(told, "count", json.dumps(values))) == owner_of(
         told, "count", values

@@ -1,4 +1,7 @@
-"""What it takes to read a topology's topics without its code: the same through JSON, by old and new processes."""
+"""The outline that replaces a topology's code for readers of its topics.
+
+It survives JSON, and old and new processes understand each other's.
+"""
 
 from math import inf
 from typing import Any
@@ -39,7 +42,7 @@ def through_json(found: Outline) -> Outline:
 
 
 def test_outline_has_the_names_and_numbers_of_its_topology() -> None:
-    """Whatever is asked of both, after it has travelled."""
+    """This holds for every attribute, after a trip through JSON."""
     topology = build("words", "in", "out")
     found = through_json(outline_of(topology))
     assert found == outline_of(topology)
@@ -124,7 +127,7 @@ def each(id: str) -> OutlineComponent:
 
 
 def test_old_and_new_processes_understand_each_other() -> None:
-    """What is not known is passed over, what lacks has its default; what is no outline is none."""
+    """Unknown fields are ignored, missing ones have defaults, and invalid outlines are rejected."""
     newer = {
         "name": "t",
         "colour": "blue",

@@ -29,7 +29,7 @@ ANY = st.recursive(
 
 
 def through_json(stored: bytes) -> tuple[Any, dict[str, Any]]:
-    """What is read, and what the page says."""
+    """Returns the value that a client reads, and the response."""
     page = msgspec.json.encode({"key": "k", **json_of_value("k", stored)})
     return msgspec.json.decode(page, type=StateValue).read(), msgspec.json.decode(page)
 

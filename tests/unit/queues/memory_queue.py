@@ -1,4 +1,4 @@
-"""A queue in memory that keeps to the rules of real ones: what is open is nobody else's until it is put back or gone."""
+"""A queue in memory with the rules of real queues: an open message has one reader."""
 
 from collections import deque
 from itertools import count
@@ -18,12 +18,12 @@ from kstorm.queues import (
 
 
 class MemoryQueue:
-    """Whoever opens a reader by these ports reads this queue. A new reader disconnects the ones before it."""
+    """The queue of all readers opened by its ports. A new reader disconnects the earlier ones."""
 
     def __init__(self, *messages: bytes) -> None:
         self.waiting = deque(messages)
         self.done: list[bytes] = []
-        """What was acked, in order."""
+        """The acked messages, in order."""
         self.readers: list[MemoryReader] = []
         self.opened_with: list[object] = []
         """The arguments of every opening."""

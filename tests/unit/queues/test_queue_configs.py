@@ -110,7 +110,7 @@ def test_rabbitmq_port_defaults_depend_on_tls() -> None:
 
 
 def test_prefetch_defaults_to_the_pending_limit() -> None:
-    """And never more than AMQP can say, where 0 would mean no limit at all."""
+    """It is never more than AMQP can encode, because 0 would mean no limit."""
     assert RabbitMQConfig("q").prefetch(2000) == 2000
     assert RabbitMQConfig("q").prefetch(1_000_000) == 65_535
     assert RabbitMQConfig("q", prefetch_count=10).prefetch(2000) == 10
@@ -140,7 +140,10 @@ def test_the_next_host_is_tried_at_once_and_a_pause_made_when_all_have_failed() 
 
 
 def test_kestrel_hosts_are_spread_over_tasks_as_storm_does() -> None:
-    """Fewer tasks than hosts: each task reads all hosts, or some host would have no reader. Else one host each, in turn."""
+    """With fewer tasks than hosts, each task reads all hosts.
+
+    Otherwise each task has one host, in turn.
+    """
     hosts = host_infos(["a", "b:1", "c"], 22133)
     assert hosts == [HostInfo("a", 22133), HostInfo("b", 1), HostInfo("c", 22133)]
     assert hosts_for_task(hosts, 1, 2) == hosts

@@ -1,4 +1,6 @@
-"""What holds of both queue spouts: the queue has a message until its whole tree is complete."""
+"""Tests of the RabbitMQ and Kestrel spouts: the queue has a message until its whole tree is
+complete.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -58,7 +60,10 @@ class FailOnce(BasicBolt):
 
 
 class Words:
-    """A multi-scheme: one tuple a word. It cannot read b'!', makes of b'?' a tuple that nobody declared, and of b'#' none."""
+    """A multi-scheme with one tuple per word.
+
+    It cannot read b'!', makes an undeclared tuple of b'?', and no tuple of b'#'.
+    """
 
     output_fields = Fields("word")
 
@@ -102,7 +107,7 @@ def release(cluster: LocalCluster, tuple: Tuple, verdict: str) -> None:
 
 @pytest.mark.parametrize("spout", spouts(), ids=["rabbitmq", "kestrel"])
 def test_message_is_acked_when_its_tree_is_complete(spout: QueueSpout, local_cluster: Make) -> None:
-    """While the bolt holds the tuple, the message is open: neither done nor anybody else's."""
+    """While the bolt holds the tuple, the message is open: it is not done, and no reader gets it."""
     queue = MemoryQueue(b"a b")
     cluster = local_cluster(topology(spout, Hold()), resources=queue.resources)
     cluster.run_until_idle()
@@ -126,7 +131,7 @@ def test_failed_message_is_returned_and_redelivered(spout: QueueSpout, local_clu
 
 @pytest.mark.parametrize("spout", spouts(), ids=["rabbitmq", "kestrel"])
 def test_timed_out_message_is_returned(spout: QueueSpout, local_cluster: Make) -> None:
-    """The bolt never says anything: after 1 to 1.5 message timeouts the queue has it again, and it is emitted again."""
+    """The bolt never acks. After 1 to 1.5 message timeouts the queue has the message again."""
     queue = MemoryQueue(b"a")
     cluster = local_cluster(topology(spout, Hold()), resources=queue.resources)
     cluster.advance_time(46)
@@ -170,7 +175,7 @@ def test_a_message_of_several_tuples_leaves_with_the_last_of_their_trees(
 def test_message_with_a_failed_tuple_is_returned_once(
     local_cluster: Make,
 ) -> None:
-    """What is heard of its other trees then is of no account, neither for the old attempt nor for the new one."""
+    """Later completions of its other trees affect neither the old attempt nor the new one."""
     queue = MemoryQueue(b"a b c")
     cluster = words_of(queue, local_cluster, Hold())
     cluster.run_until_idle()
@@ -247,7 +252,7 @@ class Take(BasicBolt):
 def test_a_message_on_which_a_grouping_raises_is_a_dead_letter(
     value: bytes, local_cluster: Make
 ) -> None:
-    """None of its tuples is emitted, it does not stay open for ever, and what comes after it is processed."""
+    """None of its tuples is emitted, it is finished, and the next messages are processed."""
     queue = MemoryQueue(b"a", value, b"b")
     builder = TopologyBuilder("t")
     builder.set_spout("lines", RabbitMQSpout(RabbitMQConfig("words", scheme=Words())))

@@ -99,7 +99,7 @@ def opened() -> Iterator[Callable[[Any], Any]]:
 
 
 def at_last(call: Callable[[], T]) -> T:
-    """What a call comes to when it no longer says `NotYetError`."""
+    """Returns the result of a call once it no longer raises `NotYetError`."""
     deadline = time.monotonic() + 20
     while True:
         try:
@@ -143,7 +143,10 @@ def test_scheme_reads_records_of_its_serializer(stub: RegistryStub, opened: Any,
 
 
 def test_registry_outage_loses_no_message(opened: Any, kind: str) -> None:
-    """Reading and writing say "not yet" and why, without showing the login; when the registry is up, they continue."""
+    """Reading and writing raise `NotYetError` with the reason and without the login.
+
+    They continue when the registry is up.
+    """
     port = reserve_port()
     scheme, serializer = map(opened, kinds(f"http://user:secret@127.0.0.1:{port}")[kind])
     for call in (
@@ -174,7 +177,7 @@ def reasons_of(call: Callable[[], Any], wanted: str) -> str:
 def test_response_of_another_server_is_retried(
     stub: RegistryStub, opened: Any, status: int
 ) -> None:
-    """Whatever else listens there, a proxy with a page of its own say: no message is given up for it."""
+    """The server may be a proxy with its own page. No message is given up for it."""
     scheme, serializer = map(opened, kinds(stub.url)["avro"])
     written = at_last(lambda: serializer.serialize("counts", ENTRY))
     stub.answers = status
@@ -248,7 +251,7 @@ def test_reader_schema_adds_defaults(stub: RegistryStub, opened: Any) -> None:
 
 
 def test_a_schema_may_refer_to_another(stub: RegistryStub, opened: Any) -> None:
-    """Each is asked for in turn, and none is waited for."""
+    """Each schema is requested in turn, and no call blocks."""
     stub.schemas = {
         1: {
             "schema": '{"type": "record", "name": "Word", "fields": [{"name": "text", "type": "string"}]}'

@@ -215,7 +215,7 @@ def all_are_in_the_books(cluster: LocalCluster) -> None:
 
 @dataclass(frozen=True)
 class Bug:
-    """A topology with a bug, the same topology without it, and the judge of both."""
+    """A topology with a bug, the same topology without it, and the judge of each."""
 
     name: str
     wrong: Callable[[], Topology]

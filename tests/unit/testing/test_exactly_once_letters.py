@@ -25,7 +25,7 @@ class Twice(BasicBolt):
         declarer.declare("id", "value")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits two tuples. For number 3, the second one exceeds the record limit."""
+        """Emits a small tuple, and one that exceeds the record limit for number 3."""
         collector.emit((tuple["id"], "first"))
         collector.emit((tuple["id"], "x" * (_LIMIT if tuple["id"] == 3 else 1)))
 

@@ -83,7 +83,7 @@ def test_records_arrive_as_they_were_written(waits: bool) -> None:
 
 
 def test_partitions_learn_of_a_commit_one_by_one() -> None:
-    """As with Kafka's commit markers, a reader may find some records of an epoch before the others."""
+    """A reader may find some records of an epoch before the others, as with Kafka's commit markers."""
     found_apart = 0
     for seed in range(5):
         kafka = produced("-1", partitions=1)

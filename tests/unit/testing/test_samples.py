@@ -17,7 +17,7 @@ from kstorm.topology import Bolt, TopologyBuilder
 
 
 def test_words_are_counted() -> None:
-    """As in Storm's own tests, one bolt counts by word, and one task counts everything."""
+    """One bolt counts by word, and one task counts everything, as in Storm's own tests."""
     builder = TopologyBuilder("t")
     builder.set_spout("words", TestWordSpout(limit=50), 2)
     builder.set_bolt("by-word", TestWordCounter(), 4).fields_grouping("words", "word")

@@ -102,7 +102,7 @@ def test_fields_may_be_preserved(how: Any) -> None:
 
 
 def test_a_missing_sides_key_is_there() -> None:
-    """As in Storm, it is in the fields of both sides."""
+    """The fields of each side have it, as in Storm."""
     found = came_out_of(
         joined(["k", "a", "b", "x", "c"], kind="full", window=MINUTE, mode="preserve")
     )

@@ -1,4 +1,4 @@
-"""A quiet topology shows no trouble: each page says what is wrong, and nothing else."""
+"""The pages show no warning for a quiet topology, and show each real problem."""
 
 from typing import Any
 

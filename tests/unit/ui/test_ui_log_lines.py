@@ -22,7 +22,7 @@ def lines(*texts: str) -> list[LogLine]:
 
 
 def test_json_is_shown_as_text() -> None:
-    """With its other fields, and without those that are the same on every line."""
+    """The text has its other fields, without the fields that every line repeats."""
     [line] = lines(record("recovered", partition=2, records=[1], pid=7))
     assert line == LogLine(_AT, "info", "recovered partition=2 records=[1]", "count-0")
     assert line.clock == "22:13:20.000"
