@@ -1,4 +1,4 @@
-"""A ledger with its input, for tests that speak in the words of Storm's documentation."""
+"""A ledger with its input, for tests in the terms of Storm's documentation."""
 
 from collections.abc import Iterable, Mapping
 
@@ -37,13 +37,13 @@ class Acker:
         self.offset = at
 
     def init(self, root: int, *edges: int, task: int = SPOUT) -> None:
-        """The spout emitted tuples of these edges."""
+        """The spout emitted tuples with these edges."""
         self.take(
             AckFrame(VERSION, task, init_roots=pack_ids([root]), init_vals=pack_ids([xor(edges)]))
         )
 
     def ack(self, root: int, edge: int, *children: int) -> None:
-        """A bolt acked a tuple, having anchored these to it."""
+        """A bolt acked a tuple and anchored these edges to it."""
         self.take(
             AckFrame(VERSION, 0, roots=pack_ids([root]), vals=pack_ids([xor((edge, *children))]))
         )

@@ -56,13 +56,13 @@ class Driven:
         self.effects: list[Effect] = []
         """The recorded effects: every kind except `RunUserCode` and `Open`."""
         self.units: list[Unit] = []
-        """One for each record that is on its way."""
+        """One unit per record in flight."""
         self.now = 0.0
         self.opens = True
         """True if `Open` is answered at once."""
 
     def do(self, effects: Sequence[Effect]) -> list[Effect]:
-        """Carries out effects, and returns what is left of them and of what followed."""
+        """Carries out effects. Returns the remaining ones and those that followed."""
         before = len(self.effects)
         waiting = list(effects)
         while waiting:
@@ -94,14 +94,14 @@ class Driven:
         return self.do(self.engine.tick(self.now))
 
     def deliver(self) -> list[Effect]:
-        """Everything that was sent arrives."""
+        """Delivers all sent records."""
         units, self.units = self.units, []
         for unit in units:
             unit.delivered()
         return self.do(self.engine.confirmed(self.now))
 
     def take(self, kind: type[T]) -> list[T]:
-        """The effects of a kind that were kept; they are kept no longer."""
+        """Removes and returns the recorded effects of a kind."""
         found: list[Any] = [effect for effect in self.effects if isinstance(effect, kind)]
         self.effects = [effect for effect in self.effects if not isinstance(effect, kind)]
         return found
@@ -119,7 +119,7 @@ def bolt_engine(topology: Topology, component: str, journal: Journal | None = No
 
 
 def spout_engine(topology: Topology, component: str, journal: Journal | None = None) -> SpoutEngine:
-    """With ids 1, 2, 3 …"""
+    """Builds a spout engine with the ids 1, 2, 3 and so on."""
     return SpoutEngine(topology, component, journal or Journal(), next_id=count(1).__next__)
 
 
@@ -129,7 +129,10 @@ def exact_bolt_engine(
     left: Iterable[tuple[bytes, bytes]] = (),
     journal: Journal | None = None,
 ) -> ExactBoltEngine:
-    """The same, exactly once. `left`: what a former owner of any task has not finished."""
+    """Builds an exactly-once bolt engine.
+
+    `left`: the unfinished tuples of the former owner of any task.
+    """
     return ExactBoltEngine(
         topology,
         component,
@@ -143,7 +146,7 @@ def exact_bolt_engine(
 def exact_spout_engine(
     topology: Topology, component: str, journal: Journal | None = None
 ) -> ExactSpoutEngine:
-    """With ids 1, 2, 3 …"""
+    """Builds an exactly-once spout engine with the ids 1, 2, 3 and so on."""
     return ExactSpoutEngine(topology, component, journal or Journal(), next_id=count(1).__next__)
 
 
@@ -160,7 +163,7 @@ def topics(sends: Iterable[Send]) -> list[str]:
 
 
 def frame(offset: int, *words: str, component: str = "words", task: int = 1) -> InputRecord:
-    """A frame of one-field tuples, each in a tree of its own."""
+    """Builds a frame of one-field tuples with one tree each."""
     ids = b"".join((100 * offset + at + 1).to_bytes(8, "little") for at in range(len(words)))
     return InputRecord(
         offset,

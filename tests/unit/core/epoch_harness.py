@@ -38,7 +38,7 @@ class Words(Positioned, Spout):
 
 
 def answer(made: Driven, transact: Transact, reached: int = 0) -> list[Effect]:
-    """The transaction is committed, and a moment passes."""
+    """Commits the transaction after a moment."""
     effects = made.do(
         made.engine.committed(transact, dict.fromkeys(transact.changes, reached), made.now)
     )

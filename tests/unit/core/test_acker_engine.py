@@ -1,4 +1,7 @@
-"""An acker's process: completions leave at once, the ledger is stored behind them, and a task takes its last checkpoint along."""
+"""An acker's process: completions leave at once, and the checkpoint follows them.
+
+A task takes a last checkpoint before it leaves.
+"""
 
 from typing import Any
 
@@ -55,21 +58,21 @@ def ackers(journal: Journal | None = None, **settings: Any) -> Driven:
 
 
 def begins(offset: int, *roots: int) -> InputRecord:
-    """Trees begin with an edge that is their root's number."""
+    """Builds trees whose first edge is their root's number."""
     packed = pack_ids(roots)
     task = topology().task_ids("spout")[0]
     return InputRecord(offset, encode(AckFrame(VERSION, task, init_roots=packed, init_vals=packed)))
 
 
 def acks(offset: int, *roots: int) -> InputRecord:
-    """Acks of those edges."""
+    """Builds the acks of those edges."""
     return InputRecord(
         offset, encode(AckFrame(VERSION, 0, roots=pack_ids(roots), vals=pack_ids(roots)))
     )
 
 
 def trees(transact: Transact) -> int:
-    """The rows that would be restored from the changes of the task 0."""
+    """Returns the rows that a restore of task 0 would yield."""
     ledger = Ledger(CompletionBox(topology()))
     ledger.restore([(key, value) for key, value in transact.changes[0] if value is not None])
     return len(ledger)
@@ -83,7 +86,7 @@ def left(effects: list[Effect]) -> list[Effect]:
 
 
 def test_a_completion_leaves_at_once() -> None:
-    """It does not wait for a checkpoint, which costs up to a second."""
+    """A checkpoint would delay it by up to a second."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
     ((record,),) = [send.records for send in acker.take(Send)]
@@ -140,7 +143,7 @@ def test_the_input_that_ends_with_such_a_batch_is_committed_to_its_end() -> None
 
 
 def test_a_checkpoint_waits_for_the_completions_and_the_disk_for_the_checkpoint() -> None:
-    """A row that is gone from the ledger, and whose completion is lost, would never be completed."""
+    """Otherwise a lost completion, whose row is already deleted, would never be repeated."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
     acker.tick(0)
@@ -155,7 +158,7 @@ def test_a_checkpoint_waits_for_the_completions_and_the_disk_for_the_checkpoint(
 
 
 def test_what_is_applied_after_the_cut_is_the_next_checkpoints() -> None:
-    """Neither its rows nor its offset are in the one that waits."""
+    """Neither its rows nor its offset are in the pending checkpoint."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
     acker.tick(0)
@@ -170,7 +173,7 @@ def test_what_is_applied_after_the_cut_is_the_next_checkpoints() -> None:
 
 
 def test_buckets_whose_completions_do_not_arrive_in_time_are_taken_again() -> None:
-    """The checkpoint is given up: nothing of it is written, and the next one has all of it."""
+    """The checkpoint is abandoned without a write, and the next one covers it."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
     acker.tick(0)
@@ -184,7 +187,7 @@ def test_buckets_whose_completions_do_not_arrive_in_time_are_taken_again() -> No
 
 
 def test_where_no_bucket_changed_the_offset_alone_is_committed() -> None:
-    """Once, and without a transaction: trees that began and ended since the last checkpoint leave no trace."""
+    """The commit needs no transaction. Trees that began and ended since then leave no trace."""
     acker = ackers()
     acker.poll(0, begins(3, ENDED), acks(4, ENDED))
     acker.deliver()
@@ -200,7 +203,7 @@ def test_where_no_bucket_changed_the_offset_alone_is_committed() -> None:
 def test_checkpoints_are_rarer_while_many_trees_are_open(
     monkeypatch: pytest.MonkeyPatch, rows: int, seconds: int
 ) -> None:
-    """Each one stores nearly all of them."""
+    """With many open trees, each checkpoint stores nearly all of them."""
     monkeypatch.setattr(acker_module, "_ROWS_AN_INTERVAL", 2)
     acker = ackers()
     acker.poll(0, begins(3, *range(1, rows + 1)))
@@ -246,7 +249,7 @@ def test_a_restored_ledger_completes_what_it_held() -> None:
 
 
 def test_a_task_that_leaves_takes_a_last_checkpoint() -> None:
-    """It is released when that is on the disk; other tasks have no part in it."""
+    """The task is released after the checkpoint is on disk. Other tasks are not in it."""
     acker = ackers()
     acker.assign(t1=0)
     acker.poll(0, begins(3, OPEN))
@@ -260,7 +263,7 @@ def test_a_task_that_leaves_takes_a_last_checkpoint() -> None:
 
 
 def test_a_task_that_leaves_without_a_changed_bucket_waits_for_its_commit() -> None:
-    """The group could else give the task to another process, which would begin before the offset."""
+    """Otherwise another process could get the task and start before the offset."""
     acker = ackers()
     acker.poll(0, begins(3, ENDED), acks(4, ENDED))
     acker.deliver()
@@ -283,7 +286,7 @@ def test_a_task_that_leaves_does_not_wait_for_ever() -> None:
 
 
 def test_a_task_that_leaves_waits_for_the_checkpoint_that_is_being_written() -> None:
-    """There is one transaction at a time; its own last one comes after."""
+    """Transactions are serial, so the last one comes after the present one."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN))
     acker.tick(0)

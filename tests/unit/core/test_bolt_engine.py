@@ -1,4 +1,4 @@
-"""A bolt's process: what leaves when, and what happens to a task that comes, goes, or does both at once."""
+"""A bolt's process: the order of sends, and tasks that are assigned, revoked, or both at once."""
 
 import asyncio
 from typing import Any
@@ -41,7 +41,7 @@ from tests.unit.core.engines import Driven, Journal, bolt_engine, frame, topics
 
 
 class Echo(BasicBolt):
-    """Passes words on."""
+    """Emits its input."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -63,7 +63,7 @@ class Count(StatefulBasicBolt):
 
 
 class Gate(BasicBolt):
-    """Waits at "b"."""
+    """Waits at the word "b"."""
 
     def __init__(self) -> None:
         self.executed: list[str] = []
@@ -87,7 +87,7 @@ class Sink(Bolt):
 
 
 class Pairs(Bolt):
-    """Holds a tuple until one with the same word comes."""
+    """Holds a tuple until the next one with the same word."""
 
     def __init__(self) -> None:
         self._held: dict[str, Tuple] = {}
@@ -122,7 +122,7 @@ def driven(bolt: Bolt | BasicBolt, journal: Journal | None = None, **settings: A
 
 
 def test_an_offset_is_committed_when_all_that_it_caused_has_arrived() -> None:
-    """Neither while tuples are on their way nor while acks are."""
+    """It waits for tuples and for acks."""
     bolt = driven(Echo())
     bolt.assign(t0=7)
     bolt.poll(0, frame(7, "a"), frame(8, "b"))
@@ -135,7 +135,10 @@ def test_an_offset_is_committed_when_all_that_it_caused_has_arrived() -> None:
 
 
 def test_with_state_the_acks_wait_for_the_transaction() -> None:
-    """Tuples leave at once. The transaction has the changes and the offset; after it come the disk, then the acks."""
+    """Tuples leave at once. The transaction has the changes and the offset.
+
+    After it come the local write and then the acks.
+    """
     bolt = driven(Count())
     bolt.assign(t0=7)
     bolt.poll(0, frame(7, "a"))
@@ -155,7 +158,7 @@ def test_with_state_the_acks_wait_for_the_transaction() -> None:
 
 
 def test_what_was_counted_and_has_not_arrived_is_left_out_of_the_offset() -> None:
-    """Its results could be lost with the process: the next owner executes it again."""
+    """Its results could be lost with the process, so the next owner executes it again."""
     bolt = driven(Count())
     bolt.assign(t0=7)
     bolt.poll(0, frame(7, "a"))
@@ -165,7 +168,10 @@ def test_what_was_counted_and_has_not_arrived_is_left_out_of_the_offset() -> Non
 
 
 def test_a_checkpoint_of_ticks_alone_is_fenced_by_the_offset_of_the_assignment() -> None:
-    """A task that has read nothing here, and changes its state: without an offset a zombie could write over its heir."""
+    """The task has read nothing, and changes its state on ticks.
+
+    Without an offset, a zombie could overwrite the state of the new owner.
+    """
     bolt = driven(Count(), topology_tick_tuple_freq_secs=5)
     bolt.assign(t0=7, t1=3)
     bolt.tick(6)
@@ -193,7 +199,7 @@ def test_one_checkpoint_at_a_time() -> None:
 
 
 def test_an_acked_offset_is_never_taken_back() -> None:
-    """A transaction may have committed what still waits for the arrival of its acks: no commit goes below that."""
+    """A transaction may commit offsets whose acks have not arrived. Later commits are not lower."""
     bolt = driven(Count())
     bolt.assign(t0=0)
     bolt.poll(0, frame(0, "a"))
@@ -219,7 +225,7 @@ def test_ticks_and_checkpoints_come_while_an_async_bolt_is_always_busy() -> None
         (opened,) = engine.assigned({0: 0}, 0.0)
         assert isinstance(opened, Open)
         effects, seen = list(engine.opened(0, (), 0.0)), []
-        for turn in range(15):  # there is always a poll more than has been executed
+        for turn in range(15):  # one more poll than executed
             effects += engine.polled([(engine.tenures[0], [frame(turn, "a")])], Unit(), turn)
             effects += engine.tick(turn)
             runs = [effect for effect in effects if isinstance(effect, RunUserCode)]
@@ -246,7 +252,7 @@ def test_a_task_is_recovered_then_prepared_then_read() -> None:
 
 
 def test_a_task_that_is_revoked_while_it_is_recovered_never_begins() -> None:
-    """Its recovery is given up, nothing is prepared or ticked, and another process may have it."""
+    """Its recovery stops, nothing is prepared or ticked, and another process may get it."""
     journal = Journal()
     bolt = driven(Count(), journal, topology_tick_tuple_freq_secs=1)
     bolt.opens = False
@@ -259,7 +265,7 @@ def test_a_task_that_is_revoked_while_it_is_recovered_never_begins() -> None:
 
 
 def test_a_task_lets_go_when_its_work_is_stored_and_has_arrived() -> None:
-    """Cleanup, a checkpoint, the acks of that, the offset, and only then the release."""
+    """The order is cleanup, checkpoint, acks, offset, release."""
     bolt = driven(Count())
     bolt.assign(t0=0)
     bolt.poll(0, frame(0, "a"))
@@ -281,7 +287,7 @@ def test_a_task_lets_go_when_its_work_is_stored_and_has_arrived() -> None:
 
 
 def test_a_task_that_lets_go_has_no_part_in_later_checkpoints() -> None:
-    """Its offset could else be committed in the group's next generation, when it is another's."""
+    """Its offset could otherwise be committed in the group's next generation."""
     bolt = driven(Count())
     bolt.assign(t0=0, t1=0)
     bolt.do(bolt.engine.revoked([0], bolt.now))
@@ -305,7 +311,7 @@ def test_a_task_does_not_wait_for_ever_for_what_does_not_arrive() -> None:
 
 
 def failed_by(bolt: Driven) -> set[int]:
-    """The trees that were failed since this was last asked."""
+    """Returns the trees that failed since the last call."""
     frames = [
         decode(AckFrame, record.value)
         for send in bolt.take(Send)
@@ -320,7 +326,7 @@ def is_ack(record: OutgoingRecord) -> bool:
 
 
 class StatefulPairs(Stateful, Pairs):
-    """The same, with state."""
+    """A `Pairs` bolt with state."""
 
 
 @pytest.mark.parametrize("kind", [Pairs, StatefulPairs])
@@ -389,7 +395,7 @@ def test_what_nothing_tracks_is_not_remembered() -> None:
 
 
 def test_what_was_executed_when_a_task_leaves_is_not_executed_again() -> None:
-    """Neither of the task that is cut short nor of another of the same poll that was done already."""
+    """This covers the interrupted task and a finished task of the same poll."""
 
     async def run() -> None:
         gate = Gate()
@@ -474,7 +480,7 @@ def test_a_prepare_that_raises_ends_the_process() -> None:
 
 
 def test_lost_means_dead() -> None:
-    """Nothing of the tasks may be written by this process."""
+    """This process must not write anything for the lost tasks."""
     bolt = driven(Count())
     bolt.assign(t0=0)
     (end,) = bolt.do(bolt.engine.lost([0], 1.0))

@@ -22,7 +22,7 @@ WORDS, POLL = 10, 500
 
 
 def lines(number: int) -> list[str]:
-    """Sentences of ten words, the same on every run."""
+    """Returns sentences of ten words, the same on every run."""
     random = Random(1)
     return [
         f"{line} " + " ".join(f"word{random.randrange(500)}" for _ in range(WORDS))
@@ -71,7 +71,7 @@ def test_calls_a_sentence(batches: bool, tasks: int, most: int) -> None:
 
 
 def test_records_and_bytes_a_poll() -> None:
-    """A poll leaves as few frames; a word on its way costs its bytes and 16 for its ids."""
+    """A poll causes few frames. A word in flight costs its bytes and 16 for its ids."""
     ids = Random(3)
     pipe = InProcess(next_id=lambda: ids.getrandbits(64) | 1)
     through(pipe, lines(10 * POLL))
@@ -91,7 +91,7 @@ def test_records_and_bytes_a_poll() -> None:
 
 
 def test_memory_a_sentence_in_flight() -> None:
-    """At the peak of a poll; nothing of it stays."""
+    """The test measures the peak of a poll. All of it is freed afterwards."""
     pipe = InProcess()
     through(pipe, lines(POLL))
     tracemalloc.start()
@@ -106,7 +106,7 @@ def test_memory_a_sentence_in_flight() -> None:
 
 
 def test_a_checkpoint_writes_what_changed() -> None:
-    """20 bytes an open tree, one record a bucket; and nothing for buckets whose rows are the same."""
+    """It has 20 bytes per open tree and one record per bucket. Unchanged buckets are not written."""
     box = CompletionBox(InProcess().topology)
     ledger, roots = Ledger(box), Random(2).sample(range(1, 1 << 63), 10_000)
     ledger.apply(AckFrame(VERSION, 1, init_roots=pack_ids(roots), init_vals=pack_ids(roots)), 0)

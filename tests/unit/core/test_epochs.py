@@ -1,4 +1,4 @@
-"""Epochs: one transaction holds all that a process did, and nothing leaves outside of one."""
+"""Epochs: one transaction holds everything that a process did, and nothing is sent outside of it."""
 
 import asyncio
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ LEFT = {MARK + (3).to_bytes(8, "big"): b"\x91\x94\x00\x01\xc3\x00"}
 
 
 class Count(StatefulBasicBolt):
-    """Counts words; does not take "bad"."""
+    """Counts words, and rejects "bad"."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -58,7 +58,7 @@ class Count(StatefulBasicBolt):
 
 
 class Slow(BasicBolt):
-    """Waits for a test."""
+    """Waits for the test."""
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
@@ -120,7 +120,10 @@ def test_one_transaction_holds_everything() -> None:
 
 
 def test_permanently_refused_records_become_dead_letters() -> None:
-    """In the same transaction, which is the same otherwise, and written again; until it passes nothing of it is done."""
+    """The same transaction is written again with the dead letters.
+
+    Until it is committed, no effect takes place.
+    """
     made = driven()
     made.assign(t0=0)
     made.poll(0, frame(0, "a"))  # the first is cut at once
@@ -256,7 +259,7 @@ def test_epoch_has_a_due_time() -> None:
     answer(made, second)
     assert made.engine.due == pytest.approx(
         1.031
-    )  # by a twentieth later, as work was there to the last
+    )  # a twentieth longer, because the process was busy to the end
     made.tick(0.022)
     assert len(made.take(Transact)) == 1
 
@@ -286,12 +289,12 @@ def waits(every: int, *parts: int, interval: int = 100) -> list[int]:
     ("interval", "every"), [(100, 100), (100, 103), (100, 105), (20, 20), (20, 21)]
 )
 def test_epochs_align_with_commits_of_the_upstream_component(interval: int, every: int) -> None:
-    """A burst is in one epoch then, which it does not wait long for."""
+    """A burst is then in one epoch, and waits for it only briefly."""
     assert max(waits(every, 0, 3, interval=interval)[-40:]) <= interval / 5
 
 
 def test_constant_work_does_not_shorten_epochs() -> None:
-    """It waits for half of an interval on average."""
+    """A frame waits for half an interval on average."""
     found = waits(4, 0)
     assert 45 <= sum(found) / len(found) <= 55
 
@@ -343,7 +346,7 @@ def test_due_epoch_interrupts_a_poll() -> None:
     ]
     (running,) = engine.polled(polled, whole, 0.0)
     assert isinstance(running, RunUserCode)
-    assert next(running.steps) is None  # a pause behind the first frame
+    assert next(running.steps) is None  # the pause after the first frame
     assert made.tick(1) == []
     with pytest.raises(StopIteration):
         next(running.steps)
@@ -363,7 +366,7 @@ def test_due_epoch_interrupts_a_poll() -> None:
 
 
 def test_poll_continues_while_an_epoch_is_written() -> None:
-    """Another one could not be cut."""
+    """A second cut would not be possible."""
     made = driven()
     made.assign(t0=0)
     made.poll(0, frame(0, "a"))
@@ -407,7 +410,7 @@ def test_a_task_leaves_after_its_epoch() -> None:
 
 
 def test_unfinished_tuples_of_the_former_owner_are_retried() -> None:
-    """Before the task is ready; and when it is finished, that is in the next transaction."""
+    """The retry precedes the task's start. Its result is in the next transaction."""
     made = driven(LEFT)
     made.assign(t0=4)
     (fetch,) = made.take(FetchRecords)
@@ -427,7 +430,9 @@ def test_unfinished_tuples_of_the_former_owner_are_retried() -> None:
 
 
 def test_task_with_inherited_tuples_is_in_every_transaction() -> None:
-    """It is this process's from then on, and what it emits must be refused if it is not."""
+    """The tuples belong to this process, and Kafka must refuse their emits if the process lost the
+    task.
+    """
     made = driven(LEFT)
     made.assign(t0=4)
     made.engine.outbox.records.append(OutgoingRecord("counts", 0, b"1"))  # type: ignore[attr-defined]
@@ -451,7 +456,7 @@ def test_missing_frame_ends_the_process() -> None:
 
 
 def test_tuples_that_are_held_too_long_are_named() -> None:
-    """Once each: nothing else would end their trees, or give back their spout's places."""
+    """Each is named once. Only the bolt can end their trees and free their pending slots."""
     builder = TopologyBuilder(
         "t", Config(topology_processing_guarantee=EXACTLY_ONCE, topology_message_timeout_secs=30)
     )

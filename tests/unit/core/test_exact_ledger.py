@@ -13,12 +13,12 @@ def acker() -> Acker:
 
 
 def recovered(acker: Acker) -> Acker:
-    """Another process takes the task over."""
+    """Another process takes over the task."""
     return Acker(acker.ledger.checkpoint(), acker.offset, kind=ExactLedger)
 
 
 def test_a_tree_outlives_any_number_of_time_outs(acker: Acker) -> None:
-    """Kafka was away for hours, and then the bolt's ack arrives."""
+    """Kafka was away for hours, and the bolt's ack arrives afterwards."""
     acker.init(1, 0b10)
     for _ in range(1000):
         acker.ledger.rotate()
@@ -40,7 +40,7 @@ def test_the_trees_of_a_life_before_are_dropped(acker: Acker) -> None:
 
 
 def test_a_life_that_begins_with_trees_waits_for_them(acker: Acker) -> None:
-    """The beginning of a frame comes before its inits."""
+    """A frame's start of the run is applied before its inits."""
     acker.take(
         AckFrame(VERSION, SPOUT, init_roots=pack_ids([1]), init_vals=pack_ids([2]), begins=True)
     )
@@ -74,11 +74,11 @@ def test_a_beginning_that_a_bucket_includes_is_not_repeated(acker: Acker) -> Non
 
 
 def test_what_at_least_once_left_without_an_init_is_dropped() -> None:
-    """Its init was lost, or will find nothing to wait for."""
+    """Its init was lost, or comes too late."""
     before = Acker()
     before.ack(1, 0b10)
     before.fail(2)
     before.init(3, 0b10)
     after = recovered(before)
     assert len(after.ledger) == 1
-    assert len(after.ledger.checkpoint()) == 2  # the buckets without them are stored
+    assert len(after.ledger.checkpoint()) == 2  # stores the buckets without them

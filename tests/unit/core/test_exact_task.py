@@ -1,4 +1,4 @@
-"""A bolt task that is processed exactly once: a failed execution has not happened, and what is held is not forgotten."""
+"""An exactly-once bolt task: failed executions have no effect, and held tuples are remembered."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ class Pairs(Word, Bolt):
         other = self.held.pop()
         both = "".join(sorted((other["word"], tuple["word"])))
         self.collector.emit([both], [other, tuple])
-        self.collector.ack(other)  # from here on the bolt is reminded of it
+        self.collector.ack(other)  # the task reminds the bolt of it from now on
         self.step()
         self.collector.ack(tuple)
         self.step()
@@ -91,7 +91,7 @@ def test_wherever_an_execution_raises_all_takes_effect_once(raises_at: set[int])
             trees[root] ^= edge
     assert trees == {
         root: root for root in (101, 102, 201, 202)
-    }  # the edges by which the tuples came
+    }  # the edges of the received tuples
     assert made.task.unfinished == 0
 
 
@@ -141,11 +141,11 @@ def test_a_basic_bolt_emits_each_tuple_once(raises_at: set[int]) -> None:
     assert sorted(word for word, _, _ in sent) == ["a", "a", "b", "b", "c", "c"]
     for _, root, edge in sent:
         trees[root] ^= edge
-    assert trees == {101: 101, 102: 102, 103: 103}  # the edges by which the tuples came
+    assert trees == {101: 101, 102: 102, 103: 103}  # the edges of the received tuples
 
 
 def test_a_failed_execution_leaves_nothing() -> None:
-    """No tuple, no ack, no record, no change; its tuple waits, and is written down as one that counts in full."""
+    """It leaves no tuple, ack, record or change. Its tuple waits, and is stored as a full one."""
     bolt = Pairs({2})
     made = bolt.harness = ExactHarness(bolt)
     made.give(1, "a")
@@ -156,7 +156,7 @@ def test_a_failed_execution_leaves_nothing() -> None:
 
 
 def test_the_pause_grows_up_to_the_limit() -> None:
-    """100 ms, 200 ms, and so on to the longest; also after more attempts than a number can count with."""
+    """It is 100 ms, 200 ms and so on up to the maximum, also after a huge number of attempts."""
     made = ExactHarness(Pairs(), topology_bolt_retry_delay_max_ms=1000)
     assert [made.task._pause_before(attempt) for attempt in (1, 2, 4, 5, 3000)] == [
         0.1,
@@ -168,7 +168,7 @@ def test_the_pause_grows_up_to_the_limit() -> None:
 
 
 class Refuses(Word, BasicBolt):
-    """Takes no tuple."""
+    """Rejects every tuple."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         collector.emit([tuple["word"]])
@@ -227,7 +227,7 @@ def test_a_held_batch_is_written_down_with_what_hangs_on_it_until_it_is_acked() 
 
 
 def test_a_held_batch_that_is_failed_keeps_what_hangs_on_it() -> None:
-    """Its tuples are tried again one by one; what was sent for them before is in their acks."""
+    """Its tuples are retried one by one. Their acks contain the edges of earlier emits."""
     made = ExactHarness(bolt := Batches())
     made.give(1, "a", "b")
     edges = [edge for _, _, edge in made.sent()]
@@ -244,7 +244,10 @@ def test_a_held_batch_that_is_failed_keeps_what_hangs_on_it() -> None:
 
 
 def test_a_bolt_is_reminded_of_a_batch_that_it_acked_in_an_execution_that_failed() -> None:
-    """It may have forgotten the tuples, which are not acked: they are executed again, and the batch is dead."""
+    """The bolt may have dropped the tuples, which are unacked. They are executed again.
+
+    The old batch is no longer valid.
+    """
     made = ExactHarness(bolt := Batches())
     made.give(1, "a", "b")
     edges = [edge for _, _, edge in made.sent()]
@@ -260,7 +263,7 @@ def test_a_bolt_is_reminded_of_a_batch_that_it_acked_in_an_execution_that_failed
 
 
 class GivesUp(Word, Bolt):
-    """Holds tuples; with the second it fails the first."""
+    """Holds tuples. At the second one it fails the first."""
 
     def __init__(self) -> None:
         self.held: list[Tuple] = []
@@ -272,7 +275,7 @@ class GivesUp(Word, Bolt):
 
 
 def test_what_a_bolt_fails_when_it_is_reminded_is_tried_again() -> None:
-    """Though the execution that reminds it has no other effect."""
+    """This holds although the reminding execution has no other effect."""
     made = ExactHarness(GivesUp())
     rows = [UnfinishedTuple(0, 0, False, 0), UnfinishedTuple(1, 0, False, 0)]
     for _ in made.task.resume([(1, made.frame(1, "a", "b"), rows)], {}):

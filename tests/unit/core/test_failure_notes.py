@@ -23,7 +23,7 @@ def acks(outbox: Outbox) -> list[AckFrame]:
 
 
 def test_where_it_was_raised() -> None:
-    """The innermost line that is the user's, not that of a library which he called."""
+    """The place is the innermost line of the user's code, not that of a library."""
     with pytest.raises(json.JSONDecodeError) as caught:
         json.loads("{")
     note = note_of(3, caught.value)
@@ -34,7 +34,7 @@ def test_where_it_was_raised() -> None:
 
 
 def test_one_error_of_kstorms_own_has_one_place() -> None:
-    """Whatever has led to it: by it, dead letters are grouped."""
+    """The place does not depend on the caller, because dead letters are grouped by it."""
 
     def lead_to_it() -> None:
         decode(AckFrame, b"no")
@@ -127,7 +127,7 @@ def test_a_tree_that_goes_on_has_no_note() -> None:
 
 @pytest.mark.parametrize("init_first", [True, False])
 def test_the_acker_passes_it_on(init_first: bool) -> None:
-    """To the spout that waits for the tree, once; of other trees nothing."""
+    """The note goes once to the spout that waits for the tree. Notes of other trees are not sent."""
     acker = Acker()
     if init_first:
         acker.init(7, 70)

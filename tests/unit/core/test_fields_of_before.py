@@ -67,7 +67,7 @@ FRAMES: list[Any] = [
 
 
 def of_before(kind: type[Frame]) -> Any:
-    """The struct as it was."""
+    """Returns the struct with its earlier fields."""
     types = {field.name: field.type for field in msgspec.structs.fields(kind)}
     return msgspec.defstruct(
         kind.__name__, [(name, types[name]) for name in BEFORE[kind]], array_like=True

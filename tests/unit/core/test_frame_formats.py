@@ -42,7 +42,7 @@ NEXT = VERSION + 1
 
 
 def write_next(frame: Frame) -> bytes:
-    """The next format: of tuples, another order and one more element."""
+    """Encodes the next format: tuples have another order and one more element."""
     values = list(astuple(frame))
     if isinstance(frame, TupleFrame):
         values[1], values[3] = values[3], values[1]
@@ -110,7 +110,7 @@ def sent(driven: Driven) -> dict[str, list[bytes]]:
 
 @pytest.mark.usefixtures("next_release")
 def test_two_formats_are_read_side_by_side() -> None:
-    """In one poll, as during a rolling upgrade."""
+    """This happens during a rolling upgrade."""
     echo = Echo()
     bolt = Driven(bolt_engine(topology(echo), "echo"))
     bolt.assign(t0=0)
@@ -120,7 +120,7 @@ def test_two_formats_are_read_side_by_side() -> None:
 
 
 def test_frame_of_an_unknown_format_becomes_a_dead_letter_with_a_remedy() -> None:
-    """With coordinates and bytes, so nothing is lost; and its neighbours are executed."""
+    """The letter has coordinates and bytes, so nothing is lost. Its neighbours are executed."""
     echo = Echo()
     bolt = Driven(bolt_engine(topology(echo), "echo"))
     bolt.assign(t0=0)
@@ -147,7 +147,7 @@ def test_frame_of_an_unknown_format_becomes_a_dead_letter_with_a_remedy() -> Non
 )
 @pytest.mark.parametrize("kind", [TupleFrame, AckFrame, CompletionFrame])
 def test_reason_names_the_supported_formats(kind: type[Any], version: int, advice: str) -> None:
-    """Also of a number that takes more than a byte, and of a frame whose other elements are not known."""
+    """This includes numbers of several bytes, and frames with unknown elements."""
     data = msgspec.msgpack.encode([version, {"all": "else"}])
     said = (
         f"a frame of type {kind.__name__} has format version {version}, but this release reads "
@@ -160,12 +160,14 @@ def test_reason_names_the_supported_formats(kind: type[Any], version: int, advic
 @pytest.mark.parametrize("form", [b"\xdc\x00\x02", b"\xdd\x00\x00\x00\x02"])
 @pytest.mark.parametrize("number", [b"\x01", b"\xcc\x01", b"\xcd\x00\x01"])
 def test_a_format_is_known_however_its_number_is_written(form: bytes, number: bytes) -> None:
-    """MessagePack has longer forms of the same; another encoder may use them."""
+    """MessagePack has longer encodings of a number, and another encoder may use them."""
     assert decode(CompletionFrame, form + number + b"\x00") == CompletionFrame(FIRST, 0)
 
 
 def test_a_long_array_is_not_taken_for_a_format() -> None:
-    """An array of 256 elements and more has 1 in its second byte, where short ones have the format."""
+    """An array with 256 or more elements has 1 in its second byte, where a short one has the
+    format.
+    """
     data = msgspec.msgpack.encode([NEXT, *range(255), *[0] * 20])
     assert data[1] == FIRST
     with pytest.raises(FrameError):
@@ -180,7 +182,7 @@ def test_a_long_array_is_not_taken_for_a_format() -> None:
 
 
 def test_written_formats_can_be_read() -> None:
-    """By this release, and the settings know of it."""
+    """This release reads them, and the setting accepts them."""
     assert set(WRITERS) == config_module.FRAME_FORMATS
     assert all(set(WRITERS) <= set(readers) for readers in READERS.values())
     assert Config().topology_frame_format in WRITERS
@@ -201,7 +203,7 @@ def test_setting_selects_the_written_format(form: int) -> None:
 
 
 def test_a_format_that_this_release_does_not_write_is_refused() -> None:
-    """Before anything is started."""
+    """The error comes before anything starts."""
     with pytest.raises(
         ConfigError,
         match=f"topology_frame_format is {NEXT}: this release writes {FIRST} or {VERSION};",

@@ -1,4 +1,7 @@
-"""A grouping that raises on one value: the emit is refused as a whole, so nothing hangs and no half of a tree is acked."""
+"""A grouping that raises on one value: the emit is refused as a whole.
+
+So no tree stays open, and no partial tree is acked.
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -38,7 +41,10 @@ from kstorm.topology import (
 
 
 class Picky(CustomStreamGrouping):
-    """Everything goes to the first task but `bad`, on which it raises, `twice`, which the task gets twice, and `none`."""
+    """Sends everything to the first task, but raises on `bad`.
+
+    It chooses the task twice for `twice` and no task for `none`.
+    """
 
     def prepare(
         self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]
@@ -89,7 +95,7 @@ class Basic(BasicBolt):
 
 
 class BasicBatches(Basic):
-    """The same in batches."""
+    """A `Basic` bolt with batches."""
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> Any:
         collector.emit_batch([batch["word"]])
@@ -107,8 +113,6 @@ def wired(bolt: Bolt | BasicBolt, spout: Spout | None = None) -> Topology:
 
 
 class BasicSink(BasicBolt):
-    """Takes everything."""
-
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """Does nothing."""
 
@@ -136,7 +140,7 @@ class Harness:
         )
 
     def give(self, *words: str) -> None:
-        """A frame of words; the n-th has the root n and the edge 100 + n."""
+        """Gives a frame of words. The n-th has the root n and the edge 100 + n."""
         roots = range(1, len(words) + 1)
         edges = [100 + root for root in roots]
         packed = pack_ids(list(roots)), pack_ids(edges)
@@ -175,7 +179,10 @@ class Harness:
 
 
 def test_an_emit_that_a_grouping_refuses_leaves_nothing_behind() -> None:
-    """The bolt catches the error and acks: the first consumer must not have half of it, in a tree that counts as done."""
+    """The bolt catches the error and acks.
+
+    The first consumer must not get a part of a completed tree.
+    """
     bolt = Plain()
     harness = Harness(bolt)
 
@@ -231,7 +238,7 @@ def test_a_basic_bolts_frame_holds_no_half_of_an_emit(catches: bool) -> None:
 
 
 def test_a_basic_bolts_batch_is_taken_apart() -> None:
-    """The batch raises, so nothing of it has happened; one by one only the bad one fails."""
+    """The batch raises and has no effect. One by one, only the bad tuple fails."""
     harness = Harness(BasicBatches())
     harness.give("a", "bad", "b")
     assert harness.balance() == (
@@ -274,7 +281,7 @@ def test_a_batch_outside_of_a_batch_is_refused() -> None:
     "words", [["twice"], ["a", "twice", "b", "twice"], ["none", "twice", "none"]]
 )
 def test_a_grouping_may_choose_a_task_twice_or_none(words: list[str]) -> None:
-    """Each copy has an edge of its own, in a batch too: else the tree would never be complete."""
+    """Each copy has its own edge, in a batch too. Otherwise the tree would never be complete."""
     harness = Harness(BasicBatches())
     harness.give(*words)
     sent, acked, failed = harness.balance()
@@ -315,7 +322,7 @@ def test_a_spouts_emit_and_batch_are_refused_whole() -> None:
 
 
 def test_a_key_that_is_too_deep_is_named_and_refused() -> None:
-    """Showing it must not raise in its turn."""
+    """The error message must not raise while it shows the key."""
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]

@@ -21,7 +21,7 @@ from kstorm.errors import FrameError
 
 
 def test_ids_are_fresh_64_bit_numbers() -> None:
-    """Two sources of many thousand ids: none twice, none zero, all 64 bits in use."""
+    """Thousands of ids of two sources are distinct, not zero, and use all 64 bits."""
     first, second = random_ids(), random_ids()
     ids = {draw() for _ in range(20_000) for draw in (first, second)}
     assert len(ids) == 40_000
@@ -69,7 +69,7 @@ text = st.text(st.characters(exclude_categories=["Cs"]))
     )
 )
 def test_a_dead_letter_survives(letter: DeadLetter) -> None:
-    """Whatever bytes it carries, it is JSON and comes back as it was."""
+    """Any bytes can be encoded as JSON and decoded again."""
     data = encode_letter(letter)
     assert json.loads(data)["reason"] == letter.reason
     assert decode_letter(data) == letter

@@ -15,7 +15,7 @@ def acker() -> Acker:
 
 
 def test_ledger_is_restored_from_its_buckets(acker: Acker) -> None:
-    """Every open tree continues where it was: values, spout tasks, failures that wait for init, ages."""
+    """Open trees keep their values, spout tasks, failures without an init, and ages."""
     acker.init(1, 0b10, 0b100, task=1)
     acker.ack(1, 0b10)
     acker.ack(2, 0b1000)
@@ -48,7 +48,7 @@ def test_buckets_that_could_not_be_stored_are_taken_again(acker: Acker) -> None:
 
 
 def test_rows_do_not_age_while_the_process_is_stopped(acker: Acker) -> None:
-    """A row of age 2 expires at the first rotation after the restart; a fresh one at the third."""
+    """A row of age 2 expires at the first rotation after the restart, and a fresh one at the third."""
     acker.init(1, 0b10)
     acker.ledger.rotate()
     acker.ledger.rotate()
@@ -91,7 +91,7 @@ def test_unchanged_buckets_are_not_written(acker: Acker) -> None:
 
 
 def test_a_bucket_that_became_empty_is_written_once(acker: Acker) -> None:
-    """Its rows must not come back; after that there is nothing to write."""
+    """Its rows must not return. Afterwards nothing is written."""
     acker.init(1, 0b10)
     stored = acker.ledger.checkpoint()
     acker.ack(1, 0b10)
@@ -108,9 +108,9 @@ def replayed(log: list[tuple[str, int, int]], stored: Mapping[bytes, bytes], sin
 
 
 def test_a_replay_skips_what_a_bucket_contains(acker: Acker) -> None:
-    """Rule 2: whatever part of a checkpoint was stored, replaying the input from the start leaves the same rows.
+    """Rule 2: with any stored part of a checkpoint, a replay from the start gives the same rows.
 
-    Without it the second `ack` of 0010 would undo the first, and the tree would be stuck.
+    Without the rule, the second `ack` of 0010 would undo the first, and the tree would be stuck.
     """
     log = [
         ("init", 1, 0b110),
@@ -132,7 +132,7 @@ def test_a_replay_skips_what_a_bucket_contains(acker: Acker) -> None:
             1,
             2,
             3,
-        ]  # 3 twice where its completion was lost with the acker
+        ]  # 3 twice if its completion was lost with the acker
         assert len(again.ledger) == 0
         assert (again.ledger.skipped_records > 0) == bool(kept)
 

@@ -36,7 +36,7 @@ RUNS = st.lists(
 def test_origins_survive_encoding(
     runs: list[tuple[str, int, int, list[int]]], data: st.DataObject
 ) -> None:
-    """Whatever share of the trees a frame has, and in whatever order their messages are."""
+    """This holds for any share of the trees in a frame, and for any order of their messages."""
     places = OriginNumbers()
     columns = places.columns(runs)
     told = [
@@ -90,7 +90,7 @@ def test_some_are_unknown() -> None:
     ],
 )
 def test_inconsistent_origins_are_refused(runs: list[OriginRun]) -> None:
-    """Before anything takes the memory that it claims."""
+    """The check comes before the memory is allocated."""
     with pytest.raises(
         FrameError, match=r"a frame of 2 trees has origins for|bytes of steps|has 0"
     ):
@@ -125,7 +125,7 @@ def test_spout_records_the_origins_of_its_trees(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_other_spouts_need_not() -> None:
-    """Their inits are as they were."""
+    """Their init frames are unchanged."""
     harness = Harness()
     harness.next_tuple(harness.emitting(["x"], "id"))
     (frame,) = [decode(AckFrame, send.value) for send in harness.outbox.drain_acks()]
@@ -133,7 +133,7 @@ def test_other_spouts_need_not() -> None:
 
 
 def test_of_a_kafka_spouts_message_ids() -> None:
-    """Runs of one partition and attempt."""
+    """There is one run per partition and attempt."""
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), "t", "/z", "i"))
     one, two = Partition("t", 1), Partition("u", 2)
 
@@ -161,7 +161,7 @@ def test_of_a_kafka_spouts_message_ids() -> None:
 
 
 def test_places_of_endless_retries_make_room() -> None:
-    """Each attempt is a place of its own."""
+    """Each attempt takes one place number."""
     outbox = Outbox(topology())
     for attempt in range(1, 10_100):
         outbox.init_columns(

@@ -75,7 +75,7 @@ def test_a_spouts_position_is_committed_with_what_it_emitted() -> None:
 
 
 def test_a_spout_waits_while_much_waits_to_be_written() -> None:
-    """The memory that an epoch may take has a bound, however long a transaction takes."""
+    """The memory of an epoch is limited, however long a transaction takes."""
     spout, made = spouts()
     made.assign(t0=0)
     made.now = 1.0
@@ -133,7 +133,7 @@ def test_nothing_is_written_before_a_position_is_known() -> None:
 
 
 def test_a_task_that_leaves_before_it_knows_its_position_leaves_at_once() -> None:
-    """There is nothing that it could have left to write."""
+    """It has nothing to write."""
     spout, made = spouts()
     spout.knows = False
     made.assign(t0=0)
@@ -151,7 +151,7 @@ def test_a_task_that_left_before_its_life_was_told_of_says_nothing() -> None:
     for waits in (
         False,
         True,
-    ):  # the second time its position is known, so there is nothing that an epoch is cut for
+    ):  # its position is known the second time, so no epoch is needed
         if waits:
             made.assign(t0=0)
         assert outbox.has_acks is waits

@@ -19,7 +19,7 @@ from tests.unit.core.bolt_harness import Basic, Harness, Plain
 from tests.unit.core.test_outbox import topology
 
 LOW, HIGH = 1, (1 << 56) - 1
-"""Roots of a tree that is traced by none but who traces all, and of one that all trace."""
+"""The root of a tree that only a share of 1 traces, and one that every share traces."""
 
 
 def parents(sends: list[OutgoingRecord]) -> Iterator[tuple[int, int, list[int]]]:
@@ -61,7 +61,7 @@ def test_a_share_is_at_most_1() -> None:
 
 
 class Anchoring(Plain):
-    """Emits once for each tuple."""
+    """Emits one tuple per input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Anchoring(Plain):
 
 
 class AnchoringBatches(Plain):
-    """Emits a batch for each, in which the last two are anchored to the first."""
+    """Emits a batch per input batch. The last two tuples are anchored to the first."""
 
     def execute_batch(self, batch: TupleBatch) -> Any:
         last = len(batch) - 1
@@ -78,7 +78,7 @@ class AnchoringBatches(Plain):
 
 
 class Basically(Basic):
-    """Emits twice for each tuple."""
+    """Emits two tuples per input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ def _tracing_builder(name: str) -> Any:
 
 
 def test_of_several_anchors_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the edge that each has in each tree, as one may be of several."""
+    """Each parent has the edge of its tree, because it may be in several trees."""
     monkeypatch.setattr("tests.unit.core.bolt_harness.TopologyBuilder", _tracing_builder)
     bolt = Plain()
     harness = Harness(bolt)
@@ -119,7 +119,7 @@ def test_of_several_anchors_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_parents_stay_with_their_tuples_when_frames_are_cut() -> None:
-    """A lane's tuples, one by one and in batches, may make several frames."""
+    """The tuples of a lane, single or in batches, may be split into several frames."""
     outbox = Outbox(topology(topology_frame_max_tuples=2))
     lane: Lane = outbox.lane("a", 1, "default", "t.bolt", 0, 4)
     ids = np.arange(1, 4, dtype=np.uint64)

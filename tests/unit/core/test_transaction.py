@@ -32,7 +32,7 @@ def test_records_have_arrived_before_offsets_are_handed_in() -> None:
 
 @pytest.mark.parametrize("number", [3, 4])
 def test_what_has_no_answer_is_asked_for_again(number: int) -> None:
-    """It may have been done: writing all of it again would be twice."""
+    """The request may have taken effect, and a repeated write would duplicate records."""
     transactions = Transactions()
     before = [BEGIN, *REQUEST_ORDER]
     made = asked(transactions, [*[DONE] * number, NONE, NONE])
@@ -42,7 +42,7 @@ def test_what_has_no_answer_is_asked_for_again(number: int) -> None:
 
 
 def test_what_is_refused_is_taken_back_and_written_again() -> None:
-    """By the same producer, as the abort was answered."""
+    """The same producer writes again, because the abort was answered."""
     answers = [DONE, DONE, DONE, REFUSED, DONE, DONE, DONE, DONE, DONE, REFUSED]
     once = [BEGIN, WRITE, FLUSH, OFFSETS]
     assert asked(Transactions(), answers) == [*once, ABORT, *once, COMMIT, ABORT, *once, COMMIT]
@@ -69,6 +69,6 @@ def test_an_abort_that_took_long_is_followed_by_another_producer() -> None:
 
 
 def test_a_producer_with_a_refused_record_is_replaced() -> None:
-    """The transaction was ended before anything is asked."""
+    """The transaction ends before any further request."""
     made = asked(Transactions(), [DONE, DONE, TAKEN_BACK])
     assert made == [BEGIN, WRITE, FLUSH, REPLACE, BEGIN, *REQUEST_ORDER]

@@ -14,7 +14,7 @@ def tuples(count: int) -> list[Tuple]:
 
 
 def test_what_is_not_finished_is_taken_once() -> None:
-    """In the order in which it came."""
+    """They are in the order of arrival."""
     held, (one, two, three) = UnackedTuples(30.0), tuples(3)
     for each in (one, two, three):
         held.add(each)
@@ -39,7 +39,7 @@ def test_it_is_forgotten_at_the_second_turn_after_it_came() -> None:
 
 
 def test_what_is_finished_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much comes, and whatever of it stays."""
+    """This holds for any number of tuples, and for any remainder."""
     monkeypatch.setattr(module, "_FEW", 10)
     held, some = UnackedTuples(float("inf")), tuples(1000)
     for number, one in enumerate(some):
@@ -50,7 +50,7 @@ def test_what_is_finished_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_bolt_that_never_acks_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last ones are remembered."""
+    """Only the latest tuples are remembered."""
     monkeypatch.setattr(module, "_FEW", 10)
     monkeypatch.setattr(module, "_MOST", 100)
     held, some = UnackedTuples(float("inf")), tuples(1000)

@@ -1,4 +1,4 @@
-"""The state of a task that is processed exactly once: what a failed execution has done to it is taken back."""
+"""The state of an exactly-once task: the changes of a failed execution are undone."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from kstorm.core.exactly_once import UndoableState
 
 LONG = "ä" * 500
-"""A text that is weighed, and that nothing can change in place."""
+"""A text that has a weight and is immutable."""
 
 
 class Table:
-    """A changelog's local copy, and the state over it."""
+    """A changelog's local copy, and the state on top of it."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
         self.state = UndoableState(self.rows.get, lambda start: sorted(self.rows.items()))
 
     def keep(self, changes: list[tuple[bytes, bytes | None]]) -> None:
-        """Changes are committed."""
+        """Commits the changes."""
         for key, value in changes:
             if value is None:
                 self.rows.pop(key, None)
@@ -29,13 +29,13 @@ class Table:
         self.state.stored()
 
     def fail(self) -> None:
-        """The execution under way fails, and another begins."""
+        """Fails the present execution, and starts another."""
         self.state.take_back()
         self.state.begin()
 
 
 def table(**values: Any) -> Table:
-    """With these values stored, and in no memory."""
+    """Builds a state with these stored values, none of which is in memory."""
     first = Table()
     for key, value in values.items():
         first.state.put(key, value)
@@ -67,7 +67,7 @@ def test_a_put_that_is_refused_leaves_nothing_to_take_back() -> None:
 
 
 def test_a_put_is_taken_back() -> None:
-    """The key has the value that it had, or none, and nothing is stored."""
+    """The key has its old value or none, and nothing is stored."""
     made = table(a=1)
     made.state.put("a", 2)
     made.state.put("a", 3)
@@ -78,7 +78,7 @@ def test_a_put_is_taken_back() -> None:
 
 
 def test_a_delete_is_taken_back() -> None:
-    """The key is there again, whether it was stored or only put."""
+    """The key returns, whether it was stored or only put."""
     made = table(a=1)
     made.state.put("b", 2)
     made.state.begin()
@@ -113,12 +113,12 @@ def test_what_is_discarded_is_not_read_and_comes_back() -> None:
 
 
 def refuse(key: bytes) -> bytes | None:
-    """In the place of a look at the disk."""
+    """Replaces a read from disk."""
     raise AssertionError(key)
 
 
 def test_what_earlier_executions_did_stays() -> None:
-    """`begin` keeps what was changed so far: only the execution under way can be taken back."""
+    """`begin` keeps earlier changes. Only the present execution can be undone."""
     made = table()
     made.state.put("a", 1)
     made.state.begin()
@@ -145,7 +145,7 @@ def test_a_value_that_was_changed_in_place_is_as_it_was(stored: bool) -> None:
 
 
 def test_a_value_on_its_way_to_the_changelog_is_as_it_was_cut() -> None:
-    """It cannot be read from the local copy yet: a failed execution leaves the value that the epoch holds."""
+    """The local copy does not have it yet. A failed execution restores the value of the epoch."""
     made = table()
     made.state.put("a", [1])
     made.state.put("b", LONG)
@@ -207,7 +207,7 @@ STEPS = st.one_of(
 
 
 class Model:
-    """A state of the stored form alone: what is committed to memory, and as it was when the execution began."""
+    """A model of the state in stored form: the committed values, and those before the execution."""
 
     def __init__(self) -> None:
         self.now: dict[str, Any] = {}
@@ -255,7 +255,7 @@ def test_it_is_as_a_dict_that_is_copied_before_each_execution(steps: list[tuple[
                 state.take_back()
                 state.begin()
                 model.now = _copy(copied)
-            case ("cut",) if not cut:  # between two executions, and one at a time
+            case ("cut",) if not cut:  # cuts are between two executions, and serial
                 state.begin()
                 copied = _copy(model.now)
                 cut = state.take_changes()
@@ -280,7 +280,7 @@ def _copy(value: Any) -> Any:
 
 
 def test_a_range_after_changes_that_were_taken_back() -> None:
-    """The keys that it has put in order are not those of changes that are no more."""
+    """The sorted keys do not include keys of undone changes."""
     made = table(a=1)
     made.state.put("b", 2)
     assert list(made.state.range()) == [("a", 1), ("b", 2)]

@@ -29,7 +29,10 @@ def component(
     lag: tuple[Any, Any] | None = None,
     gone: tuple[ProcessSnapshot, ...] = (),
 ) -> ComponentChange:
-    """Before, all that counts was at 0. `lag` is that before and now, of one partition or by partition."""
+    """Builds a change from counters of 0.
+
+    `lag` is the lag before and after, of one or more partitions.
+    """
     before = [
         ProcessSnapshot(found["instance"], page(found["instance"], pid=found["pid"]))
         for found in after
@@ -87,7 +90,7 @@ def failing(offset: int, attempts: int, **more: Any) -> dict[str, Any]:
 
 
 def test_a_message_that_fails_again_and_again_is_a_cause() -> None:
-    """With its coordinates, attempts and last error; not before its third attempt."""
+    """The cause has coordinates, attempts and the last error. It needs at least three attempts."""
     poison = failing(0, 2026, error="ValueError", where="sessions.py:14")
     found = only(sentences(failing=[failing(8, 2), poison]))
     assert (found.kind, found.evidence) == ("failing message", [])
@@ -115,7 +118,7 @@ def test_busy_component_ranks_above_components_that_wait_for_it() -> None:
 
 
 def test_busy_component_with_a_missing_process_is_one_cause() -> None:
-    """In one line, since the one may be why of the other."""
+    """It is one line, because the missing process may be the reason."""
     gone = ProcessSnapshot("count-1", None, "CrashLoopBackOff: back-off 5m0s", 1_700_000_000.0)
     cause = only(
         component("count", [page("count-0", busy_seconds=9.9)], lag=(900, 900), gone=(gone,))
@@ -196,7 +199,7 @@ def test_kafka_outage_is_reported_once() -> None:
 
 
 def test_deactivation_is_reported_once() -> None:
-    """By whom and since when, however many spouts it has; and no spout is slow then."""
+    """The cause has the operator and the time, for any number of spouts. Spouts are then not slow."""
     told = {
         "active": False,
         "remark": "deactivated since … from h (pid 1)",
@@ -221,7 +224,7 @@ def test_unreadable_source_is_a_cause() -> None:
 
 
 def test_stuck_transaction_is_a_cause() -> None:
-    """With where, and since when at the latest."""
+    """The cause has the partition and the latest possible start."""
     waits = "topic t partition 3: a transaction has been open for at least 12 s"
     cause = only(split(input_waits=waits, input_waits_since=1_700_000_000.0))
     assert (cause.kind, cause.evidence, cause.since) == (
@@ -275,7 +278,7 @@ def test_one_hot_key(executed: tuple[int, ...], hot: bool) -> None:
 
 
 def test_one_hot_key_of_many_tasks() -> None:
-    """Three times its share; the lag shows where it waits."""
+    """The task has three times its share, and the lag shows the waiting tuples."""
     tasks = {str(7 + number): {"executed": 6000 if number == 3 else 1000} for number in range(8)}
     cause = only(
         component(
@@ -301,7 +304,7 @@ def test_one_hot_key_of_many_tasks() -> None:
     ],
 )
 def test_long_waits_are_causes(wait: str, kind: str) -> None:
-    """If it is for a good part of the time; since when, if it has held all the while."""
+    """A wait is long if it takes much of the time. A constant wait has its start."""
     assert only(split(waits={wait: 6.0})).kind == kind
     assert bottlenecks_of([split(waits={wait: 0.5})]) == []
     before = page("split-0", waits_since={wait: 1_700_000_000.0})
@@ -355,7 +358,7 @@ def test_snapshots_are_compared_component_by_component() -> None:
 
 
 def visits(before: dict[str, Any], after: dict[str, Any], **more: Any) -> ComponentChange:
-    """A windowed bolt in two looks."""
+    """Builds two snapshots of a windowed bolt."""
     pages = [page("visits-0", **found, **more) for found in (before, after)]
     looks = [
         ComponentSnapshot(at, [ProcessSnapshot("visits-0", found)], None)
@@ -371,7 +374,7 @@ def times(at: int | None, most: int | None = 500_000, waits_for: str = "task 2 o
 
 
 def test_late_tuples_are_a_cause_with_their_share() -> None:
-    """Only those since the first look."""
+    """Only late tuples since the first snapshot count."""
     found = only(
         visits(
             {"own": {"late_total": 5, "in_time_total": 100}},
@@ -384,7 +387,7 @@ def test_late_tuples_are_a_cause_with_their_share() -> None:
 
 
 def test_an_input_that_holds_event_time_back_is_a_cause() -> None:
-    """If another one is ahead, and it has not moved."""
+    """Another input must be ahead, and this one must not have moved."""
     found = only(visits(times(100_000), times(100_000)))
     assert found.kind == "event time"
     assert found.said.startswith("visits: event time stands still because of task 2 of clicks")

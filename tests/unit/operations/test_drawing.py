@@ -75,7 +75,7 @@ def test_the_critical_path_goes_up_to_the_spout() -> None:
     """It starts at the tuple that was acked last."""
     (tree,) = trees(["a"], HoldsAndSends(), third=True)
     path = critical_path(tree)
-    # All acks have one time here, so the sink may or may not be the last.
+    # All acks have the same time here, so the sink may or may not be the last.
     assert {"split", "count"} <= {tree.tuples[edge].first.target for edge in path}
 
 
@@ -90,7 +90,7 @@ def test_json_omits_the_values_by_default() -> None:
 
 
 def test_a_graph() -> None:
-    """For Graphviz."""
+    """The output is for Graphviz."""
     (tree,) = trees(["a b"], End())
     lines = list(to_dot(tree))
     assert lines[0] == "digraph tree {"

@@ -50,7 +50,7 @@ def records(*letters: DeadLetter | None, key: bytes | None = b"k") -> list[Lette
 
 
 def test_last_letter_of_a_key_remains() -> None:
-    """A message that was given up again after a crash is there once."""
+    """A message that was given up twice because of a crash appears once."""
     found = current_letters(records(letter(attempts=1), letter(attempts=2)))
     assert [(one.number, one.letter.attempts) for one in found.letters] == [(1, 2)]
 
@@ -86,7 +86,7 @@ def test_kind_of_an_old_letter_is_inferred_from_its_reason(reason: str, kind: st
 
 
 def test_invalid_record_is_counted_and_replaces_no_letter() -> None:
-    """A stranger may write under any key."""
+    """Foreign programs can write under any key."""
     first = letter()
     found = current_letters([*records(first), LetterRecord(1, b"k", b"not mine")])
     assert (found.strange, [one.number for one in found.letters]) == (1, [0])
@@ -149,12 +149,12 @@ def test_kind_component_type_place_and_text_change_the_fingerprint(
 
 
 def test_fingerprint_is_the_same_in_every_release() -> None:
-    """Operators write it down."""
+    """Operators may have stored it."""
     assert fingerprint(failed("no such product 12")) == "d4878823"
 
 
 def test_groups() -> None:
-    """The largest first, each with the times and the number of its last."""
+    """The largest group comes first. Each has its times and the number of its last letter."""
     alike = [NumberedLetter(number, failed(f"no such product {number}")) for number in (3, 4, 9)]
     times = [NumberedLetter(one.number, _at(one.letter, 1000 * one.number)) for one in alike]
     found = group_letters([NumberedLetter(1, letter()), *times])
@@ -187,7 +187,7 @@ def test_groups() -> None:
     ],
 )
 def test_selection_requires_every_criterion(selection: LetterSelection, expected: set[int]) -> None:
-    """It is never compared with what a message holds."""
+    """The criteria do not include the message's content."""
     letters = [
         letter(reason="cannot be deserialized: ValueError: x", value=b"secret", at=1000),
         _at(failed("no such product 1"), 2000),

@@ -20,14 +20,14 @@ def one(*ranges: FinishedRange) -> PartitionAccount:
 
 
 def test_adjacent_ranges_leave_no_gap() -> None:
-    """In whatever order they come."""
+    """They may come in any order."""
     found = one(made(20, 30, at=7), made(10, 20, acked=7, dead=3, at=5))
     assert (found.start, found.until, found.end, found.gaps, found.at) == (10, 30, 30, [], 7)
     assert found.counts == {"acked": 17, "dead": 3}
 
 
 def test_gaps_are_listed_and_limit_until() -> None:
-    """Each run of offsets with the one behind its last."""
+    """A gap is a run of offsets, given by its first offset and the one after its last."""
     found = one(made(0, 10), made(12, 20), made(25, 30))
     assert (found.gaps, found.until, found.end) == ([(10, 12), (20, 25)], 10, 30)
 
@@ -50,7 +50,7 @@ def test_offset_moved_back_uncovers_later_offsets() -> None:
 
 
 def test_partitions_and_readings_are_separate() -> None:
-    """Sorted, so a page has them in the same order each time."""
+    """They are sorted, so that the order on a page is stable."""
     assert [
         each.partition for each in accounts_of([made(0, 1, 2), made(0, 1, 0), made(1, 2, 2)])
     ] == [

@@ -34,7 +34,7 @@ def frame(*runs: OriginRun, roots: int | None = None) -> TopicRecord:
 
 
 def test_the_trees_of_a_message_are_found_in_a_frame() -> None:
-    """Each with its root, attempt, place and spout task; a message may be several tuples."""
+    """Each has its root, attempt, place and spout task. A message may have several tuples."""
     record = frame(
         OriginRun("lines", 2, 1, 2, 104),
         OriginRun("lines", 3, 1, 3, 104),
@@ -63,7 +63,7 @@ def test_frames_without_origins_are_skipped() -> None:
 
 
 def test_first_attempts_give_the_range_of_a_partition() -> None:
-    """Retries do not, as they come whenever they come."""
+    """Retries come at any time, so they are ignored."""
     record = frame(
         OriginRun("lines", 3, 1, 3, 104),
         OriginRun("lines", 3, 2, 1, 9),

@@ -19,7 +19,7 @@ from tests.unit.operations.rebuilding import Forgets, topology
 SHAPE = outline_of(topology(FeederSpout("sentence"), Forgets()))
 TASK = SHAPE.task_ids("feeder")[0]
 PATIENCE = 47_000
-"""One and a half message timeouts of 30 s, and a little."""
+"""One and a half message timeouts of 30 s, and a small margin."""
 
 
 def begin(outcomes: OutcomeTracker, at: int, *roots: int, begins: bool = False) -> None:
@@ -58,7 +58,7 @@ def test_reset_restarts_the_timeout() -> None:
 
 
 def test_restarted_spout_forgets_its_earlier_trees() -> None:
-    """They did not time out; what it has emitted since may."""
+    """The earlier trees did not time out. Later ones may."""
     outcomes = OutcomeTracker(SHAPE, SlownessRule())
     begin(outcomes, 1000, 1)
     begin(outcomes, 5000, 2)

@@ -1,4 +1,4 @@
-"""Parts of time that are read once, held against sets of whole moments."""
+"""Time ranges that are read once, compared with sets of seconds."""
 
 from hypothesis import given
 from hypothesis import strategies as st

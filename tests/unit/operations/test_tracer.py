@@ -1,4 +1,7 @@
-"""The tracer reads no more than it takes, and finds what there is. On real servers: `tests/integration/test_trace.py`."""
+"""The tracer reads only the necessary records, and finds all of a tree.
+
+`tests/integration/test_trace.py` tests it on real servers.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -62,7 +65,7 @@ class Log(TopicLog):
         )
 
     def look_again(self) -> None:
-        """They do not grow."""
+        """The topics do not grow."""
 
     def bounds(self, place: PartitionId) -> PartitionBounds:
         return PartitionBounds(0, len(self._of[place]))
@@ -80,7 +83,7 @@ class Log(TopicLog):
 
 
 class Holds(Bolt):
-    """Never acks `moon`, and acks `sun` when `noon` comes."""
+    """Never acks `moon`, and acks `sun` at the word `noon`."""
 
     def execute(self, tuple: Tuple) -> None:
         if tuple["word"] == "sun":
@@ -93,7 +96,7 @@ class Holds(Bolt):
 
 @pytest.fixture(scope="module")
 def told() -> tuple[Log, Any]:
-    """Give the records of thirty sentences, ten seconds apart, and the topology."""
+    """Provide the records of thirty sentences, ten seconds apart, and the topology."""
     feeder = FeederSpout("sentence")
     stamped: dict[tuple[str, int, int], TopicRecord] = {}
     with LocalCluster(topology(feeder, Holds(), tasks=1)) as cluster:
@@ -161,7 +164,10 @@ def test_no_more_is_read_than_it_takes(
 
 @pytest.mark.parametrize("numbers", [[3], [4, 5], [9, 10], [0, 27]])
 def test_several_trees_are_read_at_once(told: tuple[Log, Any], numbers: Sequence[int]) -> None:
-    """By the same rule: all that there is of each, no record twice, and nothing of a time when none of them was at work."""
+    """The rule is the same: each tree is complete, and no record is read twice.
+
+    Times without work of any of the trees are not read.
+    """
     log, shape = told
     everything = log.everything()
     begun = {
@@ -223,7 +229,7 @@ def test_open_trees_are_read_at_once(
 
 
 def test_the_last_minute_is_no_more(told: tuple[Log, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long a topology waits for its trees: it is read whatever is asked, and once for all messages."""
+    """A long message timeout does not matter. The last minute is read once for all messages."""
     log, shape = told
     now = BEGIN + len(SENTENCES) * EVERY_MS
     monkeypatch.setattr(time, "time", lambda: now / 1000)

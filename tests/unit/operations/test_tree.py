@@ -43,7 +43,7 @@ def test_each_message_has_its_own_tree() -> None:
 
 @pytest.mark.parametrize("words", [3, 40, 600])
 def test_forgotten_tuple_is_found(words: int) -> None:
-    """In a tree of any size."""
+    """The tree may have any size."""
     (tree,) = trees([" ".join(["moon", *(f"w{n}" for n in range(words))])], Forgets())
     assert tree.outcome == "open"
     waiting = open_edges(tree)
@@ -64,7 +64,9 @@ def test_held_tuple_is_distinguished_from_its_children(words: int) -> None:
 
 
 def test_parents_are_exact_if_the_frame_has_them() -> None:
-    """Otherwise there are several that it may be, if one task got several tuples of the tree."""
+    """Otherwise a tuple may have several possible parents, if a task got several tuples of the
+    tree.
+    """
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, HoldsAndSends(), third=True)) as cluster:
         feeder.feed(["same same"], 0)
@@ -119,7 +121,7 @@ def _with_origin(record: TopicRecord) -> TopicRecord:
 
 
 def test_duplicate_records_count_once() -> None:
-    """Records may come in any order, and again."""
+    """Records may come in any order and more than once."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, End())) as cluster:
         feeder.feed(["a b"], 0)

@@ -23,7 +23,7 @@ MINUTE = 60_000
 
 
 class Tail:
-    """Finds a failed tree in each minute."""
+    """Contains a failed tree in each minute."""
 
     def __init__(self, begin: int) -> None:
         self.until = begin
@@ -36,7 +36,7 @@ class Tail:
 
 class Log:
     def look_again(self) -> None:
-        """It does not grow."""
+        """The log does not grow."""
 
 
 class Marks:
@@ -51,7 +51,7 @@ class Marks:
 
 @pytest.fixture
 def wanted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Give the roots of the trees that are read; none is found."""
+    """Provide the list of read roots. No tree is found."""
     found: list[int] = []
 
     def read(topology: object, log: object, outcomes: Sequence[TreeOutcome]) -> list[Any]:
@@ -79,7 +79,10 @@ def exporter(begin: int, limits: ExportLimits, marks: Any = None) -> TreeExporte
 
 
 def test_trees_beyond_the_age_limit_are_left_out(wanted: list[int]) -> None:
-    """It was away for half an hour: of the first quarter it only counts, and the rest is sent."""
+    """The exporter was away for half an hour.
+
+    It counts trees of the first part, and sends the rest.
+    """
     behind = exporter(NOW - 30 * MINUTE, ExportLimits(lag_ms=15 * MINUTE))
     while behind.tail.until < NOW:
         behind.step(NOW)

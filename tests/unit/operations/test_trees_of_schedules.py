@@ -86,7 +86,7 @@ def _no_acks_cancel_out(tree: Tree) -> OpenEdges:
     ],
 )
 def test_schedules_find_each_mutant(where: str, mutant: Callable[..., object], within: int) -> None:
-    """Each rule taken out in turn is noticed."""
+    """Removing any single rule is detected."""
     with patch(where, mutant), pytest.raises(AssertionError, match=r"^seed \d+: "):
         _explore(within)
 

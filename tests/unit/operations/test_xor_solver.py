@@ -32,7 +32,7 @@ def test_dependent_ids_are_detected() -> None:
 
 
 def test_one_or_two_of_very_many() -> None:
-    """No elimination is needed for that."""
+    """The solver needs no elimination for that."""
     random = Random(5)
     ids = [random.getrandbits(64) for _ in range(5000)]
     assert one_or_two(ids, ids[17]) == [17]
