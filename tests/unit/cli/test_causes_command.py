@@ -1,4 +1,7 @@
-"""`kstorm causes`: on Kubernetes by the real client, on a stub of the API server; on this machine by the file of a run."""
+"""`kstorm causes` on Kubernetes and on this machine.
+
+The real client uses a stub of the API server. On this machine, the command uses the file of a run.
+"""
 
 import json
 import os
@@ -22,7 +25,7 @@ from tests.unit.cli.conftest import Command
 
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster; nothing runs on this machine."""
+    """Provide a cluster. Nothing runs on this machine."""
     monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
     with KubernetesStub() as stub:
         monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
@@ -72,7 +75,9 @@ def test_unready_pods_show_their_reason(stub: KubernetesStub, kstorm: Command) -
 
 
 def test_bolt_scaled_to_0_is_the_first_cause(stub: KubernetesStub, kstorm: Command) -> None:
-    """A pod that can reach Kafka is asked, once for both looks; the ackers by their name in the topology."""
+    """One pod with access to Kafka is asked for the two snapshots, with the ackers' name in the
+    topology.
+    """
     stub.add("sentences", "spout")
     stub.add("split", "bolt", 0)
     stub.add("acker", "acker")
@@ -174,7 +179,7 @@ def test_local_runs_are_searched_first(
 def test_pod_command_uses_a_separate_client(
     stub: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While that one opens a session, whatever else it is asked goes into the pod too."""
+    """Requests during the start of its session go to the pod too."""
     looking, asking = set[int](), set[int]()
     stub.add("sentences", "spout")
     say_lag(stub, "{}", "{}")

@@ -67,14 +67,16 @@ def code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str, str]:
-    """Return exit code, output and errors."""
+    """Returns exit code, output and errors."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     return ended.value.code, *capsys.readouterr()
 
 
 def test_values_match_the_code(capsys: pytest.CaptureFixture[str]) -> None:
-    """Kind, tasks, state and parallelism of each component, the ackers', and the ends that a test can use."""
+    """The values are kind, tasks, state and parallelism per component, the ackers, and the test's
+    ends.
+    """
     code, shown, _ = run(capsys, "values", "shaped:topology")
     assert code == 0
     assert shown.startswith("# Written by `kstorm values shaped:topology`")
@@ -123,7 +125,7 @@ def test_wrong_reference_lists_the_existing_topologies(
 
 
 def test_no_ackers(capsys: pytest.CaptureFixture[str]) -> None:
-    """A topology that tracks nothing has none."""
+    """A topology without tracking has no ackers."""
     assert yaml.safe_load(run(capsys, "values", "shaped:unacked")[1])["ackers"] == {
         "tasks": 0,
         "replicas": 0,
@@ -143,13 +145,13 @@ def test_no_ackers(capsys: pytest.CaptureFixture[str]) -> None:
 def test_files(
     capsys: pytest.CaptureFixture[str], code: Path, reference: str, paths: list[str]
 ) -> None:
-    """The module, or all of its top package but the tests, comes back from the YAML as it was."""
+    """The module, or its whole top package without tests, survives the YAML unchanged."""
     files = yaml.safe_load(run(capsys, "values", reference, "--files")[1])["topologyFiles"]
     assert files == {path: (code / path).read_text() for path in paths}
 
 
 def test_files_too_large_for_a_config_map(capsys: pytest.CaptureFixture[str], code: Path) -> None:
-    """They belong into an image."""
+    """They belong in an image."""
     (code / "shaped.py").write_text(TOPOLOGY + "#" * 900_000)
     exit_code, _, complaint = run(capsys, "values", "shaped:topology", "--files")
     assert exit_code == 2
@@ -224,7 +226,7 @@ def test_shape_round_trip() -> None:
     ("reference", "sources"), [("topology", {"lines": 1}), ("elsewhere", {}), ("pattern", {})]
 )
 def test_ends(reference: str, sources: dict[str, int]) -> None:
-    """Only topics of the deployment's own Kafka that have one name."""
+    """The ends are single topics of the deployment's own Kafka."""
     topology = load_topology(f"shaped:{reference}")
     assert (own_sources(topology), own_sinks(topology)) == (sources, {"words": 1})
 

@@ -24,7 +24,7 @@ IN_SPOUT = "kstorm: in the pod streams/wc-sentences-0 (kstorm-spout:1, context s
 
 @pytest.fixture(autouse=True)
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster with a word count; no ZooKeeper is named."""
+    """Provide a cluster with a word count, and no ZooKeeper."""
     components = [("sentences", "spout"), ("split", "bolt"), ("count", "bolt"), ("acker", "acker")]
     with from_kubeconfig(tmp_path, monkeypatch, components=components) as stub:
         yield stub
@@ -94,7 +94,7 @@ def test_command_runs_in_a_spout_pod(
 def test_output_errors_and_exit_code_are_the_pods(
     cluster: KubernetesStub, kstorm: Command, code: int
 ) -> None:
-    """Each as it comes."""
+    """Each is passed on when it arrives."""
     answer(
         cluster,
         [(1, b"3 \xe2\x86\x92"), (2, b"kstorm: no\n"), (1, b" 4\n" + 200 * b"x"), ended(code)],
@@ -126,7 +126,7 @@ def test_character_split_between_chunks_is_decoded(
 def test_last_output_is_printed(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client takes in the last output and the end while it looks whether there are errors."""
+    """The client may receive the last output and the end while it checks for errors."""
 
     class Session:
         def __init__(self) -> None:
@@ -170,7 +170,7 @@ def test_named_zookeeper_is_used_directly(
     namespace: str | None,
     far: bool,
 ) -> None:
-    """Unless a namespace is named."""
+    """With a namespace, the command uses the pod."""
     if variable is not None:
         monkeypatch.setenv("KSTORM_ZOOKEEPER", variable)
     words = [] if zookeeper is None else ["--zookeeper", zookeeper]
@@ -255,7 +255,10 @@ def test_unready_pods_are_skipped(cluster: KubernetesStub, kstorm: Command) -> N
 def test_local_secrets_are_not_sent_to_the_pod(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pod has logins of its own. A command line is for all to read there, and in the API server's audit."""
+    """The pod has its own logins.
+
+    Command lines are visible there, and in the API server's audit log.
+    """
     monkeypatch.setenv("KSTORM_ZOOKEEPER_AUTH", "digest:me:canary")
     monkeypatch.setenv("KSTORM_KAFKA_PROPERTIES", json.dumps({"sasl.password": "canary"}))
     assert kstorm("drain", "wordcount")[0] == 0

@@ -31,7 +31,7 @@ one, two = build("lines"), build("lines", "more")
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Give a folder with some topologies, and no settings in the environment."""
+    """Provide a folder with some topologies, and an environment without settings."""
     (tmp_path / "asked.py").write_text(TOPOLOGIES)
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("TOPOLOGY", "COMPONENT", "TOPOLOGY_ID", "ZOOKEEPER", "BOOTSTRAP_SERVERS"):
@@ -52,7 +52,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 def test_targets_are_parsed(text: str, target: Target) -> None:
-    """A number is an offset; a Unix time has an @ before it, so that neither is taken for the other."""
+    """A number is an offset, and a Unix time starts with @, so that they cannot be confused."""
     assert parse_target(text) == target
 
 
@@ -63,7 +63,7 @@ def test_invalid_target_is_refused(text: str) -> None:
 
 
 def test_pairs() -> None:
-    """A partition and its offset."""
+    """A pair is a partition and its offset."""
     assert parse_pair("3=1200") == (3, 1200)
     for text in ("3", "=3", "3=", "a=b", "3=-1"):
         with pytest.raises(ConfigError, match="give PARTITION=OFFSET"):
@@ -117,7 +117,7 @@ def test_a_mistake_costs_one_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On stderr, with exit code 2 and no stack trace."""
+    """It is on stderr, with exit code 2 and without a stack trace."""
     monkeypatch.setenv("KSTORM_ZOOKEEPER", "zookeeper:2181")
     with pytest.raises(SystemExit) as ended:
         main(["offsets", *arguments])

@@ -18,7 +18,7 @@ COMPONENTS = [("sentences", "spout"), ("split", "bolt"), ("count", "bolt"), ("ac
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster with a word count; no Kafka is named."""
+    """Provide a cluster with a word count, and no Kafka."""
     with from_kubeconfig(tmp_path, monkeypatch, components=COMPONENTS) as stub:
         yield stub
 
@@ -37,7 +37,7 @@ def test_pod_records_the_event(cluster: KubernetesStub, kstorm: Command) -> None
 def test_spout_pod_records_the_event_without_ackers(
     cluster: KubernetesStub, kstorm: Command
 ) -> None:
-    """The pods are looked up when it is done."""
+    """The pods are looked up after the scaling."""
     assert kstorm("scale", "wordcount", "acker=0")[:2] == (0, "acker: 1 → 0\n")
     assert [pod for pod, _ in given(cluster)] == ["wc-sentences-0"]
 
@@ -71,7 +71,7 @@ def test_refused_scale_is_recorded(cluster: KubernetesStub, kstorm: Command) -> 
 def test_missing_record_is_reported_and_not_fatal(
     cluster: KubernetesStub, kstorm: Command, denied: bool, ready: bool, code: int, why: str
 ) -> None:
-    """No right, no pod, or one of an older release."""
+    """The operator has no permission, no pod is ready, or the pod has an older release."""
     if denied:
         cluster.denied.add(("get", "pods/exec"))
     if not ready:

@@ -33,7 +33,7 @@ Show = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def show(monkeypatch: pytest.MonkeyPatch) -> Show:
-    """Give the command, at a terminal: what is on it, and the errors."""
+    """Provide the command at a terminal, with its screen and its errors."""
 
     def run(*words: str) -> tuple[str, str]:
         out, err = Screenful(), Screenful()
@@ -49,7 +49,7 @@ def show(monkeypatch: pytest.MonkeyPatch) -> Show:
 
 @pytest.fixture(autouse=True)
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster whose every text is evil."""
+    """Provide a cluster whose texts are all hostile."""
     with KubernetesStub() as stub:
         stub.add("sentences", "spout", topology=NAME, release=NAME)
         stub.add("split", "bolt", topology=NAME, release=NAME)
@@ -151,7 +151,7 @@ def test_table_without_a_terminal_has_the_width_of_its_cells() -> None:
 
 
 def piped_table(cells: tuple[str, ...], **environment: str) -> list[str]:
-    """The lines that another process writes into a pipe."""
+    """Returns the lines that another process writes to a pipe."""
     code = "import sys; from rich.table import Table; from kstorm.runtime.base.terminal import Screen; table = Table('a', 'b'); "
     code += "table.add_row(*sys.argv[1:]); Screen().print(table)"
     environ = {
@@ -175,7 +175,7 @@ def test_output_of_a_pod_is_escaped(show: Show, cluster: KubernetesStub) -> None
 
 
 def test_console_logs_are_escaped() -> None:
-    """The text of an exception, of our own records and of libraries'."""
+    """This covers the text of an exception, of kstorm's own records and of libraries' records."""
     code = (
         "import logging; from kstorm.runtime.base.log import configure; from tests.evil import ESCAPES\n"
         "log = configure(form='console', name=ESCAPES)\n"
@@ -190,7 +190,7 @@ def test_console_logs_are_escaped() -> None:
 
 
 def test_pipeline_output_is_escaped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A record's key, value and headers are shown as the JSON that they are; so is the text of an error."""
+    """A record's key, value and headers, and the text of an error, are shown as JSON."""
     record = {"key": ESCAPES, "value": ESCAPES, "headers": [{"key": ESCAPES, "value": ESCAPES}]}
 
     def command(*_: object) -> int:

@@ -19,7 +19,7 @@ COLLECTOR = "http://collector.monitoring:4318"
 
 @pytest.fixture(autouse=True)
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster with a word count."""
+    """Provide a cluster with a word count."""
     with from_kubeconfig(tmp_path, monkeypatch) as stub:
         yield stub
 
@@ -49,7 +49,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
 def test_command_runs_in_a_spout_pod(
     cluster: KubernetesStub, kstorm: Command, words: list[str], command: str
 ) -> None:
-    """With the options as they were given; it has the topology's code, servers and logins."""
+    """The options are unchanged. The pod has the topology's code, servers and logins."""
     code, _, complaint = kstorm(*words, "--topology", "wordcount")
     assert (code, given(cluster)) == (0, [(SPOUT, command)]), complaint
 

@@ -1,4 +1,4 @@
-"""`complete_topology`: fixed input, all output."""
+"""`complete_topology`: fixed input, and all output."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from kstorm.topology import (
 
 
 class Sentences(Spout):
-    """Would read a queue that a test has not."""
+    """A spout whose queue a test does not have."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("sentence")
@@ -29,7 +29,7 @@ class Sentences(Spout):
 
 
 class Split(BasicBolt):
-    """Words to the default stream, bad sentences to another, commands fail."""
+    """Emits words by default and bad sentences to another stream, and fails commands."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -77,7 +77,7 @@ def test_all_tuples_of_every_stream_are_returned() -> None:
 
 
 def test_it_waits_for_timeouts() -> None:
-    """A message that a bolt forgot fails in virtual time."""
+    """A message that a bolt forgot fails in simulated time."""
     builder = TopologyBuilder("t")
     builder.set_spout("sentences", Sentences())
     builder.set_bolt("forget", Forget()).shuffle_grouping("sentences")
@@ -87,7 +87,7 @@ def test_it_waits_for_timeouts() -> None:
 
 
 def test_a_bolt_that_resets_timeouts_for_ever() -> None:
-    """It is found out, not waited for."""
+    """It is reported as an error instead of an endless wait."""
 
     class Resetting(Forget):
         held: Tuple | None = None
@@ -108,7 +108,7 @@ def test_a_bolt_that_resets_timeouts_for_ever() -> None:
 
 
 def test_every_spout_is_given_tuples_and_nothing_else_is() -> None:
-    """A misspelt name is answered with the spouts that there are."""
+    """A misspelt name is an error that lists the spouts."""
     with pytest.raises(
         TopologyError, match="'sentence', which is not a spout of 't': its spouts are sentences"
     ):

@@ -85,7 +85,10 @@ def test_missing_sink_topic_acks_nothing() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("guarantee", list(ProcessingGuarantee))
 def test_batches_that_cannot_be_decoded(seed: int, guarantee: ProcessingGuarantee) -> None:
-    """Each is a dead letter with its first offset, what is behind it is read, and no offset is without an account."""
+    """Each is a dead letter with its first offset.
+
+    Later records are read, and every offset has an outcome.
+    """
     kafka, source = produced("a", partitions=1), config(processing_guarantee=guarantee)
     assert kafka.produce_undecodable("lines", 4) == (1, 5)
     kafka.produce("lines", "b")
@@ -113,7 +116,6 @@ def test_batches_that_cannot_be_decoded(seed: int, guarantee: ProcessingGuarante
 
 
 def test_added_partitions_are_read_from_their_start() -> None:
-    """They are read from their beginning once they are found."""
     kafka, source = produced("a", partitions=1), config()
     with kafka.cluster(wired(source, tasks=2)) as cluster:
         cluster.run_until_idle()
@@ -140,7 +142,7 @@ def test_many_topics() -> None:
 
 
 def test_partitions_that_hosts_name() -> None:
-    """`StaticHosts` are asked instead of the topic."""
+    """The spout asks `StaticHosts` instead of the topic."""
     kafka = produced("a", "b")
     information = GlobalPartitionInformation("lines", {1: Broker("one", 9092)})
     with kafka.cluster(wired(config(hosts=StaticHosts(information)))) as cluster:
@@ -152,7 +154,7 @@ def test_partitions_that_hosts_name() -> None:
     ("start", "expected"), [(EARLIEST_TIME, "ABC"), (LATEST_TIME, ""), (2000, "BC"), (9000, "")]
 )
 def test_where_a_spout_starts(start: int, expected: str) -> None:
-    """By time, where nothing is stored."""
+    """Without a stored offset, it starts by time."""
     kafka = FakeKafka({"lines": 1, "out": 1})
     for second, line in enumerate("abc", 1):
         kafka.produce("lines", line, timestamp=1000 * second)
@@ -164,7 +166,7 @@ def test_where_a_spout_starts(start: int, expected: str) -> None:
 
 
 def test_where_an_earlier_deployment_was() -> None:
-    """It counts, unless another deployment is to ignore it."""
+    """It counts unless the new deployment ignores it."""
     kafka = produced("a", "b", "c", partitions=1)
     source = config(ignore_zk_offsets=True)
     kafka.store_offset(source, 2)
@@ -192,7 +194,6 @@ def test_records_that_expired() -> None:
 
 
 def test_recreated_topic_is_read_from_its_start() -> None:
-    """It is read from its beginning."""
     kafka, source = produced("a", "b", "c", partitions=1), config()
     with kafka.cluster(wired(source)) as cluster:
         cluster.advance_time(3)
@@ -205,7 +206,7 @@ def test_recreated_topic_is_read_from_its_start() -> None:
 
 
 def test_tombstones_keys_and_headers() -> None:
-    """A tombstone is nothing to process; a bolt's records have what it gave them."""
+    """A tombstone has no tuple. A bolt's records have its tombstones, keys and headers."""
     kafka = FakeKafka({"lines": 1, "out": 3})
     kafka.produce("lines", None, key="k")
     kafka.produce("lines", "a", key=b"k", headers=[("h", "v"), ("n", None)])
@@ -221,7 +222,7 @@ def test_tombstones_keys_and_headers() -> None:
 
 
 def test_equal_keys_are_in_one_partition() -> None:
-    """Others in turn."""
+    """Records without a key are spread over partitions."""
     kafka = FakeKafka({"t": 4})
     assert (
         len({kafka.produce("t", "v", key=f"k{number % 2}").partition() for number in range(20)})
@@ -232,7 +233,7 @@ def test_equal_keys_are_in_one_partition() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_at_most_once(seed: int) -> None:
-    """Nothing is emitted that is not stored as done."""
+    """Every emitted message was stored as done before."""
     kafka, source = (
         produced(*"abcdef"),
         config(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE),
@@ -248,7 +249,7 @@ def test_at_most_once(seed: int) -> None:
 
 @pytest.mark.parametrize("async_", [True, False])
 def test_a_bolt_that_waits_for_each_record(async_: bool) -> None:
-    """Has its report while it waits, and one that does not has it later."""
+    """A waiting bolt gets its report during the wait, and another bolt gets it later."""
     kafka = produced("a", "b", "c")
     with kafka.cluster(wired(config(), KafkaBolt().with_async(async_))) as cluster:
         cluster.run_until_idle()
@@ -262,7 +263,7 @@ def test_a_bolt_that_waits_for_each_record(async_: bool) -> None:
 
 
 def test_a_bolt_by_hand() -> None:
-    """The record is written, arrives, and is reported: three times."""
+    """The record is written, delivered and reported, in each of three cases."""
     kafka = FakeKafka({"out": 1})
     bolt = (
         KafkaBolt()
@@ -312,7 +313,7 @@ def test_separate_producer_is_closed() -> None:
 
 
 def test_fixed_tuples_into_a_topic(complete_topology: Callable[..., LocalCluster]) -> None:
-    """Whatever the spouts would read, the bolts write."""
+    """The bolts write the messages of the spouts."""
     kafka = FakeKafka({"out": 1})
     result = complete_topology(wired(config()), {"lines": [["a"], ["b"]]}, kafka=kafka)
     assert sorted(result.acked("lines")) == [0, 1]
@@ -320,7 +321,7 @@ def test_fixed_tuples_into_a_topic(complete_topology: Callable[..., LocalCluster
 
 
 def test_the_fixture(local_cluster: Callable[..., LocalCluster]) -> None:
-    """A cluster of a fake Kafka is one of its clusters."""
+    """A cluster of a fake Kafka belongs to the fixture's clusters."""
     kafka = produced("a")
     cluster = local_cluster(wired(config()), kafka=kafka)
     cluster.run_until_idle()
@@ -328,7 +329,7 @@ def test_the_fixture(local_cluster: Callable[..., LocalCluster]) -> None:
 
 
 def test_mistakes_of_a_test() -> None:
-    """Messages name what there is."""
+    """The errors list the valid names."""
     kafka = FakeKafka({"lines": 2})
     for call in (lambda: kafka.produce("wrods", "x"), lambda: kafka.records("wrods")):
         with pytest.raises(
@@ -350,7 +351,7 @@ def test_mistakes_of_a_test() -> None:
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    """The servers' turns are drawn from it too."""
+    """The seed also determines the servers' turns."""
 
     def run(seed: int) -> list[str]:
         told: list[str] = []
@@ -379,7 +380,7 @@ class Recorded(ProducerCallback):
 
 
 def test_a_producer_callback_is_told_of_successes() -> None:
-    """With the record's place, as by a service; and of refusals."""
+    """It gets the record's place, as in a service. It also gets refusals."""
     Recorded.told = []
     kafka = FakeKafka({"out": 1})
     feeder = FeederSpout("key", "message")
@@ -424,14 +425,14 @@ def test_a_topic_that_is_no_text_is_refused(topic: Any) -> None:
 
 
 class Unanswered:
-    """A serializer whose registry never answers."""
+    """A serializer whose registry never responds."""
 
     def serialize(self, topic: str, value: object) -> bytes | None:
         raise NotYetError("the registry does not answer")
 
 
 def test_held_tuples_follow_the_simulated_clock() -> None:
-    """They fail when the message timeout has passed in the cluster, and not before."""
+    """They fail when the message timeout has passed by the cluster's clock, and not before."""
     kafka = FakeKafka({"out": 1})
     feeder = FeederSpout("key", "message")
     builder = TopologyBuilder("t", Config(topology_message_timeout_secs=300))

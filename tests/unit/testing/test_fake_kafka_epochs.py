@@ -43,7 +43,7 @@ class Upper(BasicBolt):
 
 
 class Twice(Upper):
-    """Writes each line again."""
+    """Writes each line twice."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         super().execute(tuple, collector)
@@ -64,7 +64,10 @@ def exact(sink: KafkaBolt | None = None, bolt: Upper | None = None) -> Topology:
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_records_arrive_as_they_were_written(waits: bool) -> None:
-    """Text as UTF-8, a tombstone, headers; without a key in each partition in turn."""
+    """Values are UTF-8 text or tombstones, and headers stay.
+
+    Records without a key use each partition.
+    """
     kafka = produced("caf\u00e9", "gone", "-1", "-2", partitions=1)
     sink = KafkaBolt().with_lineage("lines").with_async(not waits)
     with kafka.cluster(exact(sink)) as cluster:
@@ -142,7 +145,7 @@ def test_an_epoch_waits_whole(trouble: Callable[[FakeKafka], Callable[[], None]]
 
 
 def test_an_epoch_is_given_up_after_a_minute() -> None:
-    """The process ends, and its next life writes what the last one did not, once it is taken."""
+    """The process exits. After the record is accepted, the restarted process writes the epoch."""
     kafka = produced("a", "b", partitions=1)
     mend = refuse_b(kafka)
     with kafka.cluster(exact()) as cluster:
@@ -181,7 +184,7 @@ def test_a_crash_before_the_commit_leaves_nothing_in_the_topic() -> None:
 
 
 def test_own_producers_are_not_in_the_way() -> None:
-    """With at least once nothing is kept back: records arrive while their tuples' acks wait."""
+    """With at least once, records are visible while their tuples' acks wait."""
     kafka = produced("a", partitions=1)
     topology = TopologyBuilder("t")
     topology.set_spout("lines", KafkaSpout(config()))
@@ -211,7 +214,7 @@ def test_a_spout_starts_at_its_position() -> None:
 
 
 def test_two_spouts_of_one_topic_have_positions_of_their_own() -> None:
-    """Each reads all of it."""
+    """Each spout reads all records."""
     kafka = produced("a", "b", partitions=1)
     builder = TopologyBuilder("t", Config(topology_processing_guarantee="exactly_once"))
     for name in ("lines", "again"):
@@ -270,7 +273,7 @@ def test_a_position_is_answered_later() -> None:
 
 
 def test_records_stay_in_the_cluster_where_nobody_takes_them() -> None:
-    """With ports of a test's own, the records of an epoch are where the topology's are."""
+    """With a test's own ports, the records of an epoch stay in the topology's cluster."""
     kafka = produced("a", partitions=1)
     lent = {name: port for name, port in kafka.resources.items() if name == "kafka"}
     with LocalCluster(exact(), resources=lent) as cluster:
@@ -283,7 +286,7 @@ def test_records_stay_in_the_cluster_where_nobody_takes_them() -> None:
 
 
 class Blow(FieldNameBasedTupleToKafkaMapper):
-    """Makes one of the records larger than the fake's topics take."""
+    """Makes one record exceed the fake's limit."""
 
     def get_message_from_tuple(self, tuple: Tuple) -> Any:
         message = super().get_message_from_tuple(tuple)
@@ -292,7 +295,10 @@ class Blow(FieldNameBasedTupleToKafkaMapper):
 
 @pytest.mark.parametrize("refused", [True, False])
 def test_what_is_refused_for_good_is_a_dead_letter(refused: bool) -> None:
-    """In the epoch of its neighbours, which are written; so nothing waits, and nothing is executed again."""
+    """The letter is in the epoch of its neighbours, which is written.
+
+    So nothing waits, and nothing is executed again.
+    """
     kafka = produced("a", "b", "c", partitions=1)
     sink = KafkaBolt()
     if refused:

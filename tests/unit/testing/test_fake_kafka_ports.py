@@ -1,4 +1,4 @@
-"""`FakeKafka` is as inconvenient as the real servers: nothing is answered in the call that asks."""
+"""`FakeKafka` is asynchronous like the real servers: no call returns its answer at once."""
 
 import asyncio
 from typing import Any
@@ -171,7 +171,7 @@ def test_deleted_topic_is_reported_once(kafka: FakeKafka) -> None:
 
 
 def test_offset_changes_when_it_is_stored(kafka: FakeKafka) -> None:
-    """Not when it is given to be; of several that wait the last one is."""
+    """It does not change with the call. The last of several pending offsets is stored."""
     offsets = store(kafka)
     assert [offsets.acquire(PLACE), offsets.acquire(PLACE)] == [Ownership.WAITING] * 2
     kafka.settle()
@@ -193,7 +193,7 @@ def test_offset_changes_when_it_is_stored(kafka: FakeKafka) -> None:
 
 
 def test_a_lock_has_one_holder(kafka: FakeKafka) -> None:
-    """The next one gets it when it is released, after what the first had to store."""
+    """The next holder gets it after the release and after the first holder's writes."""
     first, second = store(kafka, 0), store(kafka, 1)
     first.acquire(PLACE)
     second.acquire(PLACE)
@@ -254,7 +254,7 @@ def test_lock_ends_with_its_session(kafka: FakeKafka) -> None:
 
 
 def test_delivery_report_is_asynchronous(kafka: FakeKafka) -> None:
-    """Never within `write`; and after the record has arrived, which others may read before."""
+    """The report never comes within `write`. It follows the delivery, which others may see earlier."""
     reports: list[Any] = []
     writer = ports(kafka).open_shared_writer()
     writer.write("out", b"k", b"v", lambda error, record: reports.append(error), [("h", "x")])

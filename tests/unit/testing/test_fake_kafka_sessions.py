@@ -18,7 +18,7 @@ SOURCE: SpoutConfig = config()
 
 
 class Servers:
-    """The nodes, and who has opened stores for task 0 of the spout."""
+    """The nodes, and the processes with open stores for task 0 of the spout."""
 
     def __init__(self) -> None:
         self.nodes, self.answers = FakeNodes(), PendingRequests()
@@ -38,17 +38,20 @@ class Servers:
 
 @pytest.fixture
 def servers() -> Servers:
-    """A ZooKeeper without sessions."""
+    """Provide a ZooKeeper without sessions."""
     return Servers()
 
 
 def test_who_waits_when_the_session_ends_asks_again(servers: Servers) -> None:
-    """A zombie that opens its store late ends the session of its heir, who waits for another's lock."""
+    """A zombie that opens its store late ends the session of the new owner.
+
+    The new owner waits for another process's lock, and asks for it again.
+    """
     other = servers.open(task=1)
     assert servers.acquired(other) is Ownership.HELD
     heir = servers.open()
     assert servers.acquired(heir) is Ownership.WAITING
-    servers.open()  # the zombie's, which asks for nothing
+    servers.open()  # the zombie's store, which requests nothing
     other.release(PLACE)
     assert servers.acquired(heir) is Ownership.HELD
 
@@ -61,5 +64,5 @@ def test_the_session_of_the_dead_ends_when_somebody_waits(servers: Servers) -> N
     heir = servers.open()
     assert servers.acquired(heir) is Ownership.WAITING
     process.dead = True
-    assert heir.acquire(PLACE) is Ownership.WAITING  # no answer in the call that asks
+    assert heir.acquire(PLACE) is Ownership.WAITING  # no answer in the call itself
     assert servers.acquired(heir) is Ownership.HELD

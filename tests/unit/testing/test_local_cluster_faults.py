@@ -15,7 +15,10 @@ def feeder() -> FeederSpout:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_tasks_move_amid_the_work_and_nothing_is_replayed(feeder: FeederSpout, seed: int) -> None:
-    """Bolts and ackers are scaled up and down, again and again: every count exact, every message acked once."""
+    """Bolts and ackers are scaled up and down repeatedly.
+
+    Counts are exact, and each message acked once.
+    """
     with LocalCluster(wordcount(feeder, topology_acker_executors=2), seed) as cluster:
         for number in range(60):
             feeder.feed(["a"], number)
@@ -47,14 +50,14 @@ def test_a_component_keeps_a_process(feeder: FeederSpout) -> None:
 
 @pytest.mark.parametrize("disk", ["lost", "old"])
 def test_state_is_recovered_from_its_changelog(feeder: FeederSpout, disk: DiskFate) -> None:
-    """Onto an empty disk, and onto one that has an earlier state."""
+    """The disk is empty, or has an earlier state."""
     with LocalCluster(wordcount(feeder)) as cluster:
         for times in range(1, 4):
             feeder.feed(["a"], times)
             cluster.run_until_idle()
             cluster.checkpoint()
             if times == 2:
-                cluster.crash("count")  # the disk of this life becomes an old one
+                cluster.crash("count")  # the disk of this run becomes an old one
         cluster.crash("count", disk=disk)
         feeder.feed(["a"], 4)
         cluster.run_until_idle()
@@ -116,7 +119,9 @@ def test_records_that_come_twice_only_delay(feeder: FeederSpout) -> None:
 
 
 def test_a_process_does_not_start_where_a_zombie_sleeps(feeder: FeederSpout) -> None:
-    """It would share the zombie's disk, and the name of its transactions: who began one last would be the only one to end it."""
+    """It would share the zombie's disk and transactional id, and could end the zombie's
+    transaction.
+    """
     with LocalCluster(wordcount(feeder)) as cluster:
         cluster.scale("count", 2)
         zombie = cluster.processes("count")[1]

@@ -1,4 +1,4 @@
-"""The pytest plugin, in tests of its own."""
+"""The pytest plugin, tested with pytest's own tests."""
 
 import subprocess
 import sys
@@ -145,14 +145,14 @@ def test_the_seed_is_the_clusters(pytester: pytest.Pytester) -> None:
 
 
 def test_a_seed_that_is_none(pytester: pytest.Pytester) -> None:
-    """Is refused by name."""
+    """The error names the seed."""
     result = run(pytester, "--kstorm-seed", "x")
     result.stderr.fnmatch_lines(["*argument --kstorm-seed: invalid number_or_random value: 'x'"])
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
 def test_other_tests_pay_nothing(pytester: pytest.Pytester) -> None:
-    """Pytest loads the plugin by its entry point, and with it neither the rest of kstorm nor what that needs."""
+    """Pytest loads the plugin by its entry point. The plugin then loads nothing else of kstorm."""
     pytester.makepyfile("""
         import sys
 

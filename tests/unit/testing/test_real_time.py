@@ -1,4 +1,4 @@
-"""`LocalCluster(simulated_time=False)`: ticks and timeouts fire by the real clock, which is a fake one here."""
+"""`LocalCluster(simulated_time=False)`: ticks and timeouts follow the real clock, here a fake one."""
 
 from time import monotonic
 
@@ -45,7 +45,7 @@ def hasty(feeder: FeederSpout, bolt: Bolt | BasicBolt) -> Topology:
 @pytest.mark.parametrize("simulated", [True, False])
 @pytest.mark.usefixtures("clock")
 def test_ticks_come_as_time_passes(simulated: bool) -> None:
-    """By either clock."""
+    """This holds for both clocks."""
     feeder = FeederSpout("x")
     topology = one_bolt(feeder, Hold(), topology_tick_tuple_freq_secs=5)
     with LocalCluster(topology, simulated_time=simulated) as running:
@@ -58,7 +58,7 @@ def test_ticks_come_as_time_passes(simulated: bool) -> None:
 
 
 def test_timeouts_fire_though_nobody_advances_the_clock(clock: Clock) -> None:
-    """It is enough that the cluster is driven when they are due."""
+    """It is enough to drive the cluster when they are due."""
     feeder = FeederSpout("x")
     with LocalCluster(hasty(feeder, Hold()), simulated_time=False) as running:
         feeder.feed(["a"], 1)

@@ -1,4 +1,6 @@
-"""Orders to emit dead letters' messages again, carried out by `KafkaSpout` on the real engine among crashes."""
+"""Replay requests for dead letters, which `KafkaSpout` carries out on the real engine despite
+crashes.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -47,7 +49,7 @@ class Price(BasicBolt):
         declarer.declare("key", "message")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits it in capitals."""
+        """Emits the line in capitals."""
         if tuple["str"].startswith("bad") and not Price.mended:
             raise FailedException("no such product")
         collector.emit((None, tuple["str"].upper()))
@@ -124,7 +126,7 @@ def run_until_dead(cluster: LocalCluster, count: int = 2) -> list[DeadLetter]:
 
 
 def test_letter_names_the_bolt_and_the_error() -> None:
-    """At least once it comes by the acker, with the failure."""
+    """With at least once, the failure brings them through the acker."""
     with produced(*LINES).cluster(wired(source())) as cluster:
         for letter in run_until_dead(cluster):
             assert (letter.component, letter.kind) == ("lines", "failed")
@@ -158,7 +160,7 @@ def test_edited_message_keeps_its_coordinates_and_its_letter_is_discarded(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_message_that_fails_again_gets_a_new_letter(seed: int) -> None:
-    """With one more attempt and replay; it may be ordered again."""
+    """The letter counts another attempt and replay, and can be replayed again."""
     kafka = produced(*LINES)
     with kafka.cluster(wired(source()), seed) as cluster:
         dead = run_until_dead(cluster)
@@ -181,7 +183,7 @@ def test_message_that_fails_again_gets_a_new_letter(seed: int) -> None:
 
 
 def test_a_thousand_letters_are_replayed_each_once() -> None:
-    """More than a spout may have in flight."""
+    """They are more than a spout may have pending."""
     kafka, config = (
         produced(*(f"bad {number}" for number in range(1000))),
         Config(topology_max_spout_pending=300),
@@ -239,7 +241,9 @@ class Slow(Bolt):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_message_is_emitted_once_and_is_not_done_before_its_last_tuple(seed: int) -> None:
-    """However often orders are looked for meanwhile, and though another tuple of it is processed."""
+    """Repeated looks for requests make no difference, nor does another tuple of the message in
+    progress.
+    """
     kafka = produced("good bad", partitions=1)
     builder = TopologyBuilder("t", Config())
     builder.set_spout("lines", KafkaSpout(source(scheme=Words())))
@@ -258,7 +262,7 @@ def test_a_message_is_emitted_once_and_is_not_done_before_its_last_tuple(seed: i
 
 
 def test_nothing_is_emitted_before_its_time() -> None:
-    """That is how a rate is kept."""
+    """The start time of each request limits the rate."""
     kafka = produced(*LINES)
     with kafka.cluster(wired(source())) as cluster:
         dead = run_until_dead(cluster)

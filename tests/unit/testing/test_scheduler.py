@@ -6,7 +6,7 @@ from kstorm.testing.scheduler import Actor, DelayedEvent, Scheduler, Step
 
 
 class Sleeper(Actor):
-    """Notes once when it is awake."""
+    """Records its wake-up once."""
 
     def __init__(self, scheduler: Scheduler, name: str, awake: list[str]) -> None:
         super().__init__(scheduler)
@@ -17,7 +17,7 @@ class Sleeper(Actor):
 
 
 def test_two_may_wake_up_at_the_same_step() -> None:
-    """Also when one that went to sleep before them woke up in between."""
+    """This holds if another actor, which went to sleep earlier, woke up in between."""
     scheduler, awake = Scheduler(Random(1)), list[str]()
     first, second, third = (
         Sleeper(scheduler, name, awake) for name in ("first", "second", "third")

@@ -1,4 +1,4 @@
-"""`simulate`: a user's topology and judge among random faults."""
+"""`simulate`: a user's topology and judge under random faults."""
 
 import asyncio
 from collections import Counter
@@ -59,7 +59,7 @@ class Count(StatefulBasicBolt):
 
 
 class CountInMemory(BasicBolt):
-    """Forgets everything when its process dies."""
+    """Loses its counts when its process crashes."""
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         self.counts: Counter[str] = Counter()
@@ -93,7 +93,7 @@ def no_word_is_lost(cluster: LocalCluster) -> None:
 
 
 def test_a_sound_topology_stands_it() -> None:
-    """All faults, and a report that names them."""
+    """All kinds of faults occur, and the report lists them."""
     report = simulate(wired(Count()), {"lines": LINES}, no_word_is_lost, SEEDS)
     assert report.schedules == len(SEEDS)
     assert 100 * len(SEEDS) < report.steps <= 2000 * len(SEEDS)
@@ -142,7 +142,7 @@ def test_state_kept_in_memory_is_detected() -> None:
 
 
 def test_unacked_input_is_named() -> None:
-    """With the last error."""
+    """The error has the last exception."""
 
     class Picky(Split):
         def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -157,7 +157,7 @@ def test_unacked_input_is_named() -> None:
 
 
 class Moody(Count):
-    """Raises now and then: in `prepare` too, which ends the process. Its code is async, and waits."""
+    """Raises at times, also in `prepare`, which ends the process. Its code is async, and waits."""
 
     moods = Random(1)
 

@@ -23,7 +23,7 @@ def finds(bug: Bug, seed: int) -> bool:
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_bug_is_found_and_its_mending_holds(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a good part of the seeds, with the default arguments."""
+    """Many seeds find it with the default arguments."""
     monkeypatch.setattr(
         sys.modules["kstorm.testing.simulate"], "shrink", lambda *_: []
     )  # shrinking takes most of the time

@@ -61,7 +61,7 @@ def test_each_count_is_captured_once(ackers: int) -> None:
 
 
 def test_the_word_count_of_the_examples_into_a_topic() -> None:
-    """Its KafkaBolt writes to a fake Kafka, one for each seed."""
+    """Each seed has its own fake Kafka, to which the KafkaBolt writes."""
 
     def each_count_is_in_the_topic_once(cluster: KafkaCluster) -> None:
         records = [
@@ -87,7 +87,7 @@ def test_the_word_count_of_the_examples_into_a_topic() -> None:
 
 
 class Writes(Bolt):
-    """Keeps what it is given outside, at once, as a database does."""
+    """Writes its input to an outside store at once, as a bolt with a database does."""
 
     def __init__(self) -> None:
         self.database = _Database()

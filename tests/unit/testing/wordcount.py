@@ -1,4 +1,4 @@
-"""Small topologies for tests of the test cluster."""
+"""Small topologies for the tests of the local cluster."""
 
 import asyncio
 from typing import Any
