@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 _TO_SPARE = 400_000_000
-"""Bytes above what the process has already, for the decoder, the test's own data and what threads are given for their stacks."""
+"""Bytes beyond the process's present memory, for the decoder, the test's data and thread stacks."""
 _CPU_SECS = 120
 """Processor time of one test. Each input takes milliseconds."""
 

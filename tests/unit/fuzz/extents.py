@@ -15,13 +15,13 @@ from kstorm.kafka.scheme import Scheme
 from tests.unit.kafka.conftest import FakeCollector
 
 TO_SPARE: Final = 100_000_000
-"""Bytes: what decoding anything may take."""
+"""The limit in bytes for decoding any input."""
 
 _PEAK = Path("/proc/self/clear_refs")
 
 
 def memory_of(call: Callable[[], Any]) -> int:
-    """The most bytes that a call takes, beyond what was free; what C libraries take is known on Linux alone."""
+    """Returns the peak memory of a call. The memory of C libraries is known on Linux only."""
     if not _PEAK.exists():
         return _traced(call)
     before = _resident("VmRSS")
@@ -45,7 +45,7 @@ def _resident(what: str) -> int:
 
 
 def counted(value: Any) -> int:
-    """Values, those within others and the keys of dicts too."""
+    """Counts values, nested values, and keys of dicts."""
     if isinstance(value, dict):
         return 1 + len(value) + sum(map(counted, value.values()))
     return 1 + sum(map(counted, value)) if isinstance(value, list | tuple) else 1

@@ -23,15 +23,19 @@ P0 = Partition("t", 0)
 @pytest.fixture
 def broker() -> Iterator[str]:
     client = Producer({"test.mock.num.brokers": 1, "log_level": 3})
-    (found,) = client.list_topics("t", timeout=10).brokers.values()  # who asks for a topic makes it
+    # the request for the topic creates it
+    (found,) = client.list_topics("t", timeout=10).brokers.values()
     yield f"{found.host}:{found.port}"
     client.flush(0)
 
 
 @pytest.mark.parametrize("codec", ["snappy", "zstd"])
 def test_no_batch_holds_up_what_is_behind_it(broker: str, codec: str) -> None:
-    """Its records are read, or it is passed over with its offsets. (Kafka's own broker refuses what is broken in other ways: see
-    `tests/integration/test_broken_batches.py`.)"""
+    """Its records are read, or its offsets are skipped.
+
+    Kafka's own broker refuses batches with other faults: see
+    `tests/integration/test_broken_batches.py`.
+    """
     whole, chance = good_batch(broker, codec, codec), random.Random(codec)
     number, records, payload = parts(whole)
     others = [batch(other, records, payload) for other in (5, 6, 7)]

@@ -42,7 +42,7 @@ from tests.unit.fuzz.hostile import values
 from tests.unit.kafka.conftest import FakeCollector
 
 TO_SPARE = 100_000_000
-"""Bytes: what decoding anything may take."""
+"""The limit in bytes for decoding any input."""
 HEAD = msgspec.msgpack.encode([VERSION, "spout", 1, "default", 1, b"", b"", {}, []])[:-1]
 MORE = msgspec.msgpack.encode([VERSION, "spout", 1, "default", 1, b"", b""])[:-1]
 
@@ -56,12 +56,12 @@ def mapping(count: int) -> bytes:
 
 
 def keys(count: int) -> bytes:
-    """Members of a map, each with an empty map as its value."""
+    """Builds members of a map, each with an empty map as its value."""
     return b"".join(b"\xce" + key.to_bytes(4, "big") + b"\x80" for key in range(count))
 
 
 def bombs(size: int) -> dict[str, bytes]:
-    """Each some `size` bytes of MessagePack."""
+    """Builds bombs of about `size` bytes of MessagePack."""
     head = b"\x99" + HEAD[1:]
     return {
         "empty lists": head + array(1) + array(size) + b"\x90" * size,
@@ -91,7 +91,7 @@ BOMBS = [
 
 
 def peak(call: Callable[[], Any]) -> int:
-    """The most memory that a call takes."""
+    """Returns the peak memory of a call."""
     tracemalloc.start()
     try:
         call()
@@ -102,7 +102,7 @@ def peak(call: Callable[[], Any]) -> int:
 
 class Sink(Bolt):
     def execute(self, tuple: Tuple) -> None:
-        """Drops what it gets."""
+        """Drops the tuple."""
 
 
 def topology(**settings: Any) -> Topology:
@@ -183,7 +183,7 @@ def test_sent_frames_are_within_the_read_limits() -> None:
 
 @given(values)
 def test_values_are_counted_as_they_are(value: Any) -> None:
-    """Neither fewer, nor more."""
+    """The count is exact."""
     data = msgspec.msgpack.encode(value)
     count = _count(value)
     data += b"\xc0" * (
@@ -195,7 +195,7 @@ def test_values_are_counted_as_they_are(value: Any) -> None:
 
 @given(values.filter(lambda value: not _holds_bytes(value)))
 def test_json_of_so_many_values_is_read(value: Any) -> None:
-    """Whatever is in its texts."""
+    """The texts may have any characters."""
     text = msgspec.json.encode([value, ',[{:"\\' * 5])
     check_json(text, 2 * _count(value) + 4)
 
@@ -249,7 +249,7 @@ def taken(
 def test_too_long_message_is_not_passed_to_the_scheme(
     scheme: MultiScheme, key: bytes | None
 ) -> None:
-    """A batch of 2 kB can hold one of 60 MB."""
+    """A batch of 2 kB can have a message of 60 MB."""
     value = b"[" * 60_000_000
     collector, memory, rows = taken(scheme, value, key)
     (letter,) = collector.letters
@@ -279,7 +279,7 @@ def test_message_limit_is_a_setting_of_the_spout() -> None:
 )
 @pytest.mark.parametrize("scheme", SCHEMES[-2:], ids=["json", "by a registry"])
 def test_json_of_too_many_values_is_not_decoded(inner: bytes, scheme: MultiScheme) -> None:
-    """It takes 25 times its bytes in memory."""
+    """Its memory would be 25 times its bytes."""
     collector, memory, _ = taken(scheme, b'{"a": [' + inner + b"]}")
     (letter,) = collector.letters
     assert letter.offset == 0
@@ -329,7 +329,10 @@ def test_a_frame_of_ours_is_not_looked_at_for_nothing() -> None:
 
 
 def test_refusing_json_takes_no_call_per_string() -> None:
-    """It runs on the event loop, so it must cost no more than decoding. Each call of the check was one per string and mark."""
+    """The check runs on the event loop, so it must not cost more than decoding.
+
+    A call for each string or mark would be too slow.
+    """
     data = b"[" + b'"a,",' * 399_000 + b'"a"]'
     calls = 0
 

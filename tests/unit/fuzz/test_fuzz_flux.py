@@ -1,4 +1,4 @@
-"""A topology's YAML file is a topology or a `KstormError`, whatever is in it."""
+"""A topology's YAML file gives a topology or a `KstormError`, whatever its content."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -94,7 +94,7 @@ GIVEN = Replacements({"A": "[x, 1]"}, {"a": "- {"}, "f")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return one for all examples."""
+    """Provide one folder for all examples."""
     return tmp_path_factory.mktemp("fuzz")
 
 
@@ -125,7 +125,7 @@ def test_any_objects(
     bolts: list[object],
     streams: list[object],
 ) -> None:
-    """That can be read, but hardly be made."""
+    """The objects can be read, but most of them cannot be created."""
     file = folder / "t.yaml"
     wired = {
         "name": "t",
@@ -141,6 +141,6 @@ def test_any_objects(
 
 @given(st.text(max_size=40))
 def test_any_properties(text: str) -> None:
-    """A line each."""
+    """The file has one property per line."""
     with suppress(KstormError):
         assert all(name for name in parse_properties(text, "f"))

@@ -1,4 +1,4 @@
-"""Whatever is written to an internal topic: a task takes it or refuses it with a `FrameError`, and continues."""
+"""For any record in an internal topic, a task accepts it or raises `FrameError`, and continues."""
 
 from contextlib import suppress
 from typing import Any
@@ -40,7 +40,7 @@ def echo(tuple: Any, collector: Any) -> None:
 
 @given(anything(tuple_frames() | ack_frames | completion_frames))
 def test_a_record_is_a_frame_or_refused(data: bytes) -> None:
-    """Decoding raises nothing else, and allocates in proportion to what there is."""
+    """Decoding raises no other error, and allocates in proportion to the data."""
     for kind in KINDS:
         with suppress(FrameError):
             assert bounded(data, lambda data, kind=kind: decode(kind, data)).version in WRITERS  # type: ignore[misc]
@@ -93,7 +93,7 @@ def test_a_ledger_takes_a_frame_or_refuses_it(records: list[bytes], rotates: boo
 
 @given(st.lists(anything(completion_frames), max_size=5))
 def test_a_spout_task_takes_a_frame_or_refuses_it(records: list[bytes]) -> None:
-    """News of unknown trees is counted; the trees that are in flight stay so until theirs comes."""
+    """Completions of unknown trees are counted. Pending trees stay pending."""
     harness = SpoutHarness()
     for number in range(2):
         harness.send(number)
@@ -127,7 +127,7 @@ def test_a_frame_of_a_task_that_its_component_does_not_have(task: int) -> None:
 
 
 def test_the_refusal_of_a_large_frame_is_short() -> None:
-    """It becomes the reason of a dead letter, which must fit into a record."""
+    """The refusal becomes the reason of a dead letter, which must fit in a record."""
     head = msgspec.msgpack.encode([VERSION, "a", 1, "s", 1, b"", b"", {}, []])[:-1]
     with pytest.raises(FrameError) as caught:
         decode(TupleFrame, head + b"\xdd\x00\x03\x0d\x40" + b"\x90" * 200_000)

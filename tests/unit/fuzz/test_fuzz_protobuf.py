@@ -1,4 +1,7 @@
-"""Protobuf of a schema registry: what decodes large is refused before it is decoded; what is valid is not."""
+"""Protobuf of a schema registry: data that decodes too large is refused early.
+
+Valid data is accepted.
+"""
 
 import base64
 import time
@@ -32,7 +35,7 @@ SCHEMA: Final = base64.b64encode(
 ).decode()
 """The writer's schema in the registry. The reader uses its own class."""
 WIDE: Final = 500
-"""Fields of a type of which none is ever there."""
+"""The number of fields of a type that is always absent."""
 FIELD: Final = descriptor_pb2.FieldDescriptorProto
 ONE, MANY = FIELD.LABEL_OPTIONAL, FIELD.LABEL_REPEATED
 
@@ -160,7 +163,7 @@ BOMBS: dict[str, tuple[Any, str, bytes]] = {
 
 @pytest.fixture
 def reading() -> Iterator[Callable[..., Any]]:
-    """Return a function that reads a field of a class by a scheme, from behind the head."""
+    """Return a function that decodes a field of a class with a scheme, without the header."""
     opened: dict[str, ProtobufScheme] = {}
     with RegistryStub() as stub:
         stub.schemas[1] = {"schema": SCHEMA, "schemaType": "PROTOBUF"}
@@ -236,7 +239,7 @@ def test_as_many_places_as_there_may_be_are_read(reading: Callable[..., Any]) ->
     ],
 )
 def test_an_any_in_two_parts_is_refused(body: bytes, reading: Callable[..., Any]) -> None:
-    """The decoder merges them: of one the type counts, of the other what is in it."""
+    """The decoder merges them, and takes the type of one and the content of the other."""
     with pytest.raises(ValueError, match="in two parts"):
         reading(OPEN, "one", body)
 
@@ -298,7 +301,7 @@ def test_short_message_is_not_walked() -> None:
             ProtobufValueLimit(client, kind, MOST_VALUES).check(HEAD + bytes(length))
 
 
-# Whatever there is: the count is that of what the decoder makes.
+# The count is equal to the number of values that the decoder makes.
 
 
 @st.composite
@@ -346,7 +349,7 @@ def test_values_are_counted_as_they_are(tree: Any) -> None:
 
 @given(trees(1))
 def test_contents_of_an_any_are_counted(tree: Any) -> None:
-    """At least as much as is made of it."""
+    """The count is not below the number of decoded values."""
     holder = OPEN()
     holder.anys.add().Pack(tree)
     holder.any.Pack(any_pb2.Any(type_url="x/fuzz.Tree", value=tree.SerializeToString()))

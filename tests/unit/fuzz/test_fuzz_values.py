@@ -1,4 +1,4 @@
-"""Any message in a source topic, and any value that users' bolts emit: emitted, or a dead letter, or failed."""
+"""For any message and any emitted value, the message is emitted, failed or a dead letter."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -108,7 +108,7 @@ async def test_a_record_that_cannot_be_given_to_kafka_is_not_acked(topic: Any) -
 
 
 async def test_text_without_utf8_fails_its_batch() -> None:
-    """Once what can be written has been reported."""
+    """The other records are reported first."""
     told: list[Sequence[object]] = []
     writer = KafkaWriter({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     writer.write_batch("topic", [None], ["\udcff"], told.append)

@@ -1,4 +1,4 @@
-"""Kafka and ZooKeeper for the tests of `kstorm.kafka`: in memory, without waiting, and as broken as a test wants."""
+"""Kafka and ZooKeeper in memory for the tests of `kstorm.kafka`, without waits and with faults."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ TOPIC = "sentences"
 
 @dataclass
 class Letter:
-    """A dead letter as the collector got it."""
+    """A dead letter as the collector received it."""
 
     reason: str
     value: bytes | None
@@ -65,7 +65,10 @@ class Letter:
 
 @dataclass
 class FakeCollector(SpoutCollector):
-    """Keeps what is emitted. With `tracking` off it acks in the middle of `emit`, the earliest that anyone could."""
+    """Records emits.
+
+    With `tracking` off it acks within `emit`, which is the earliest possible time.
+    """
 
     emitted: list[tuple[list[Any], Any, str]] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
@@ -117,11 +120,11 @@ class FakeSource:
     leader: Broker = field(default_factory=lambda: Broker("broker", 9092))
     closed: bool = False
     stuck: set[Partition] = field(default_factory=set)
-    """Assigned at an offset that the log does not have, or before a batch that cannot be decoded."""
+    """Partitions assigned at a missing offset, or before an undecodable batch."""
     undecodable: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
-    """Such batches: of each the first offset, and the one behind its last."""
+    """The undecodable batches: the first offset, and the one after the last."""
     unseen: dict[Partition, int] = field(default_factory=dict)
-    """The ends of partitions whose last offsets hold no message, such as markers of transactions."""
+    """The ends of partitions whose last offsets have no message, such as transaction markers."""
     reached: dict[Partition, int] = field(default_factory=dict)
     _asked: set[tuple[Partition, int]] = field(default_factory=set)
     _answer: Mapping[Partition, Broker] | None = None
@@ -135,7 +138,7 @@ class FakeSource:
         topic: str = TOPIC,
         timestamp: int = 0,
     ) -> None:
-        """Appends messages with these offsets, which may leave gaps."""
+        """Appends messages with these offsets, which may have gaps."""
         log = self.logs.setdefault(Partition(topic, partition), [])
         stamp: Any = {"timestamp": (TIMESTAMP_CREATE_TIME, timestamp)} if timestamp else {}
         log.extend(
@@ -238,7 +241,7 @@ class FakeSource:
         return max(batch, unseen, log[-1].offset() + 1 if log else self.starts.get(partition, 0))
 
     def at(self, partition: int) -> Partition:
-        """A partition of the tests' topic."""
+        """Returns a partition of the tests' topic."""
         return Partition(TOPIC, partition)
 
     def commit(self, partition: Partition, offset: int) -> None:
@@ -263,7 +266,7 @@ class FakeOffsets:
     """If True, saved offsets stay under way until the test calls `arrive`."""
     under_way: dict[Partition, StoredOffset] = field(default_factory=dict)
     saved: list[int] = field(default_factory=list)
-    """Every offset that was given to be saved."""
+    """The saved offsets."""
 
     def acquire(self, partition: Partition) -> Ownership:
         if partition in self.standing:
@@ -305,7 +308,7 @@ class FakeOffsets:
         self.closed = True
 
     def offset(self, partition: int = 0) -> int | None:
-        """The stored offset of a partition."""
+        """Returns the stored offset of a partition."""
         stored = self.stored.get(Partition(TOPIC, partition))
         return None if stored is None else stored.offset
 
@@ -359,12 +362,12 @@ class FakeWriter:
 
 class Sink(BasicBolt):
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Drops what it gets."""
+        """Drops the tuple."""
 
 
 @dataclass
 class World:
-    """A spout task with everything around it."""
+    """A spout task with its surroundings."""
 
     source: FakeSource = field(default_factory=FakeSource)
     offsets: FakeOffsets = field(default_factory=FakeOffsets)
@@ -395,7 +398,7 @@ class World:
         return TopologyContext(builder.build(), "lines", index, {KAFKA: self.ports})
 
     def open(self, *, tasks: int = 1, index: int = 0, **settings: Any) -> KafkaSpout:
-        """Opens a spout with these settings of `SpoutConfig`. Failed messages are retried at once."""
+        """Opens a spout with these `SpoutConfig` settings. Failed messages are retried at once."""
         settings.setdefault("retry_initial_delay_ms", 0)
         hosts, topic = settings.pop("hosts", KafkaHosts()), settings.pop("topic", TOPIC)
         spout = KafkaSpout(
@@ -405,7 +408,7 @@ class World:
         return spout
 
     def run(self, spout: KafkaSpout, calls: int = 5) -> list[int]:
-        """Calls `next_tuple` a few times; the offsets that were emitted."""
+        """Calls `next_tuple` a few times, and returns the emitted offsets."""
         for _ in range(calls):
             spout.next_tuple()
         return [offset for offset, _ in self.collector.take()]
@@ -417,18 +420,18 @@ class World:
         return dict(self.collector.take())
 
     def commit(self, spout: KafkaSpout) -> None:
-        """Lets the time pass after which offsets are stored."""
+        """Advances the clock past the interval for storing offsets."""
         self.now += 2.0
         spout.next_tuple()
 
 
 @pytest.fixture
 def collector() -> FakeCollector:
-    """Give a collector that keeps what it gets."""
+    """Provide a collector that records its input."""
     return FakeCollector()
 
 
 @pytest.fixture
 def world() -> World:
-    """Give an empty topic, an empty ZooKeeper and a collector."""
+    """Provide an empty topic, an empty ZooKeeper and a collector."""
     return World()

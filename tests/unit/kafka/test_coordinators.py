@@ -1,4 +1,4 @@
-"""Partitions and topics that come and go: when that is noticed, and what happens to the others meanwhile."""
+"""New and removed partitions and topics: their discovery, and the effect on the others."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ STATIC = StaticHosts(GlobalPartitionInformation("sentences", {0: Broker("broker"
 
 
 def wildcard(world: "World", pattern: str = "logs-.*", **settings: Any) -> KafkaSpout:
-    """A spout on all topics that the expression matches, which looks again every 30 s."""
+    """Opens a spout on all topics that the expression matches, with a refresh every 30 s."""
     hosts = KafkaHosts(refresh_freq_secs=30)
     return world.open(topic=pattern, hosts=hosts, kafka_topic_wildcard_match=True, **settings)
 
@@ -53,7 +53,7 @@ def test_the_hosts_decide_who_coordinates(
 
 
 def test_static_partitions_are_taken_once(world: "World") -> None:
-    """Neither time nor a failed fetch has anyone asked again."""
+    """Neither time nor a failed fetch causes another look-up."""
     world.source.produce(0, 0)
     spout = world.open(hosts=STATIC)
     assert world.run(spout) == [0]
@@ -67,7 +67,7 @@ def test_static_partitions_are_taken_once(world: "World") -> None:
 
 
 def test_every_topic_that_matches_is_read(world: "World") -> None:
-    """Each message keeps its topic, and each topic has an offset of its own."""
+    """Each message keeps its topic, and each topic has its own offset."""
     world.source.produce(0, 0, 1, topic="logs-a")
     world.source.produce(0, 0, topic="logs-b")
     spout = wildcard(world)
@@ -101,7 +101,7 @@ def test_a_topic_that_appears_is_read_and_the_others_go_on(world: "World") -> No
 
 
 def test_before_any_topic_matches_it_looks_more_often(world: "World") -> None:
-    """Every two seconds, and without an error: there may be one later."""
+    """It looks every two seconds and reports no error, because a topic may appear later."""
     spout = wildcard(world)
     assert emitted(world, spout) == {}
     assert world.collector.errors == []
@@ -132,7 +132,7 @@ def test_a_topic_that_is_gone_is_closed(world: "World") -> None:
 
 
 def test_its_own_topologys_topics_are_not_read(world: "World") -> None:
-    """A spout that emits what its bolts are sent would never end, whatever the expression."""
+    """A spout that reads its bolts' input would never end, whatever the expression."""
     world.source.produce(0, 0, topic="words.sink")
     world.source.produce(0, 0, topic="words.letters")
     assert list(emitted(world, wildcard(world, ".*"))) == [("words.letters", 0)]

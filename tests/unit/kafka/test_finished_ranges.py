@@ -44,7 +44,7 @@ def test_what_is_not_an_exception_was_acked() -> None:
 
 
 def test_a_range_counts_what_is_below_its_end() -> None:
-    """Messages finish out of order; the rest is in the ranges that follow, and nothing is in two."""
+    """Messages finish out of order. Later offsets are in the next ranges, and no offset is in two."""
     outcomes = OffsetOutcomes(0)
     for offset in (1, 5, 7):
         outcomes.empty(offset)
@@ -59,7 +59,7 @@ def test_a_range_counts_what_is_below_its_end() -> None:
 
 
 def test_what_is_not_confirmed_is_said_again() -> None:
-    """With more, if there is more by then."""
+    """The repeated range also has newly finished offsets."""
     outcomes = OffsetOutcomes(0)
     outcomes.dead(1)
     assert until(outcomes, 2) == until(outcomes, 2)
@@ -147,7 +147,7 @@ def test_a_move_of_a_position_skips_nothing_that_was_committed(
 
 
 def test_a_range_says_since_when_it_may_have_been_emitted() -> None:
-    """So who looks for its tuples knows where to begin."""
+    """A search for its tuples starts at this time."""
     outcomes = OffsetOutcomes(0, now=100)
     outcomes.begin(0, 110)
     outcomes.begin(5, 120)
@@ -163,7 +163,7 @@ def test_a_range_says_since_when_it_may_have_been_emitted() -> None:
 
 
 def test_all_dead_letters_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In as many ranges as it takes; a row of them is one entry."""
+    """They may need several ranges. Adjacent ones are a single entry."""
     monkeypatch.setattr(finished_ranges, "MOST_DEAD", 2)
     outcomes = OffsetOutcomes(0)
     for offset in (1, 2, 3, 5, 7, 9):
@@ -193,7 +193,7 @@ def test_what_is_kept_goes_with_the_range_that_says_it() -> None:
 
 
 def test_the_record() -> None:
-    """JSON that any tool reads. The same range has the same key; another one never takes its place."""
+    """It is plain JSON. Equal ranges have equal keys, and different ranges have different keys."""
     outcomes = OffsetOutcomes(3)
     outcomes.dead(4)
     found = replace(until(outcomes, 6), partition=0)
@@ -218,7 +218,10 @@ KINDS = ("message", "empty", "dead", "absent")
 
 
 class Life:
-    """One life of a spout task: takes messages in order, finishes them in any, and writes ranges before it stores offsets."""
+    """One run of a spout task: takes messages in order, finishes them in any order, and writes ranges.
+
+    It stores an offset only after its range.
+    """
 
     def __init__(self, log: list[str], stored: int) -> None:
         self.log, self.outcomes = log, OffsetOutcomes(stored)
@@ -253,7 +256,7 @@ class Life:
 def run(
     log: list[str], acts: list[tuple[str, int]], write: Callable[[FinishedRange], None]
 ) -> tuple[int, int]:
-    """The offset that is stored in the end, and the highest that a range ever was confirmed to."""
+    """Returns the finally stored offset, and the highest end of a confirmed range."""
     stored, life = 0, Life(log, 0)
     for act, number in acts:
         if act == "take":
@@ -288,7 +291,7 @@ def run(
     ),
 )
 def test_no_gap_and_no_wrong_count(log: list[str], acts: list[tuple[str, int]]) -> None:
-    """In any order of finishing, with crashes, refused records, and records whose confirmation is lost."""
+    """This holds for any order, crashes, refused records and lost confirmations."""
     ranges: list[FinishedRange] = []
     stored, _ = run(log, acts, ranges.append)
     covered = {offset for found in ranges for offset in range(found.start, found.end)}

@@ -1,4 +1,4 @@
-"""The producer's callback: called once a record, with where the broker has it or why not, and the tuple."""
+"""The producer's callback: one call per record, with the record's offset or error, and the tuple."""
 
 import asyncio
 import copy
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Told(ProducerCallback):
-    """Keeps what it is called with, and how far the bolt was then."""
+    """Records its calls, and the bolt's progress at each one."""
 
     def __init__(self) -> None:
         self.ends: list[tuple[RecordMetadata | None, str | None, Tuple]] = []
@@ -45,7 +45,7 @@ def record(offset: int = 7) -> Any:
 
 
 async def test_it_hears_how_each_record_ended(world: "World") -> None:
-    """After the tuple was acked or failed, as in Storm."""
+    """As in Storm, the call follows the tuple's ack or fail."""
     told = Told()
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
     told.outcomes = outcomes = prepared(world, bolt)
@@ -67,7 +67,7 @@ async def test_it_hears_how_each_record_ended(world: "World") -> None:
 
 @pytest.mark.parametrize("mode", ["sync", "fire and forget"])
 async def test_it_hears_in_every_mode(world: "World", mode: str) -> None:
-    """Storm's calls it too when tuples are acked before, or waited for."""
+    """As in Storm, this includes tuples that are acked earlier, and synchronous writes."""
     told = Told()
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
     bolt = bolt.with_async(False) if mode == "sync" else bolt.with_fire_and_forget()
@@ -83,7 +83,7 @@ async def test_it_hears_in_every_mode(world: "World", mode: str) -> None:
 
 
 async def test_what_it_raises_changes_nothing(world: "World") -> None:
-    """It is reported; the tuple is acked, once."""
+    """It is reported. The tuple is acked once."""
     told = Told()
     told.raises = ValueError("in the callback")
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
@@ -97,7 +97,7 @@ async def test_what_it_raises_changes_nothing(world: "World") -> None:
 async def test_it_hears_of_a_record_that_cannot_even_be_queued(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tuple fails by the exception."""
+    """The exception fails the tuple."""
     told = Told()
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
     prepared(world, bolt)

@@ -1,4 +1,4 @@
-"""The bolt's serializers, its ways of waiting, and lineage."""
+"""The bolt's serializers, its modes of waiting, and lineage."""
 
 import asyncio
 import re
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def test_a_serializer_writes_as_kafkas_own_does(
     world: "World", serializer: Any, value: Any, written: bytes
 ) -> None:
-    """For key and message, tuple by tuple and in batches; None stays none."""
+    """This holds for key and message, and for tuples and batches. None stays None."""
     bolt = (
         KafkaBolt()
         .with_topic_selector("t")
@@ -75,7 +75,7 @@ def test_a_serializer_writes_as_kafkas_own_does(
     ],
 )
 def test_serializer_refuses_other_types(world: "World", serializer: Any, value: Any) -> None:
-    """The tuple fails by it; a batch writes nothing of it, so that only those fail that must."""
+    """The error fails the tuple. A batch writes nothing, so that only the bad tuples fail."""
     bolt = KafkaBolt().with_topic_selector("t").with_value_serializer(serializer)
     prepared(world, bolt)
     with pytest.raises((TypeError, ValueError, OverflowError)):
@@ -86,7 +86,7 @@ def test_serializer_refuses_other_types(world: "World", serializer: Any, value: 
 
 
 def test_mapper_handles_frames_only_if_its_own_class_does(world: "World") -> None:
-    """One that inherits it may take other fields, and writes tuple by tuple; JSON is the same either way."""
+    """A subclass may take other fields, so it writes tuple by tuple. JSON is the same either way."""
 
     class Loud(FieldNameBasedTupleToKafkaMapper):
         def get_message_from_tuple(self, tuple: Tuple) -> str:
@@ -103,9 +103,7 @@ def test_mapper_handles_frames_only_if_its_own_class_does(world: "World") -> Non
         for one in batch.tuples():
             bolt.execute(one)
         keys, values = world.writer.batches.pop()[1:3]
-        written = [
-            None if key is None else key.encode() for key in keys
-        ]  # librdkafka takes text as it is
+        written = [None if key is None else key.encode() for key in keys]  # librdkafka accepts text
         assert list(zip(written, values, strict=True)) == [
             record[1:3] for record in world.writer.records
         ]
@@ -113,7 +111,9 @@ def test_mapper_handles_frames_only_if_its_own_class_does(world: "World") -> Non
 
 
 async def test_sync_waits_for_each_record(world: "World") -> None:
-    """The next tuple's turn comes when the broker has this one's record, and it is acked or failed by then."""
+    """The next tuple is executed after the broker has this record, and this tuple is acked or
+    failed.
+    """
     bolt = KafkaBolt().with_topic_selector("t").with_async(False)
     outcomes = prepared(world, bolt)
     for error, ended in ((None, outcomes.acked), ("refused", outcomes.failed)):
@@ -157,14 +157,14 @@ def test_acks_0_is_refused_without_fire_and_forget(world: "World", name: str) ->
 
 
 def test_to_wait_and_to_forget_is_a_contradiction(world: "World") -> None:
-    """It is refused, instead of ignoring one of the two."""
+    """The error avoids silently ignoring one of the two."""
     bolt = KafkaBolt().with_topic_selector("t").with_fire_and_forget().with_async(False)
     with pytest.raises(ConfigError, match="'sink' cannot both wait for each record and for none"):
         prepared(world, bolt)
 
 
 class Asking:
-    """A serializer that has an answer only when it is given one."""
+    """A serializer whose answer the test sets."""
 
     answer: Exception | None = NotYetError("the registry does not answer")
 
@@ -178,7 +178,7 @@ class Asking:
 async def test_tuples_wait_for_their_serializer(
     world: "World", sync: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither acked nor failed, and written in their order as soon as it can; that it takes long is reported once."""
+    """They are written in order, without an ack or fail meanwhile. A long wait is reported once."""
     monkeypatch.setattr("kstorm.kafka.bolt._TRY_AGAIN_SECS", 0.001)
     monkeypatch.setattr("kstorm.kafka.bolt._TELL_AFTER", 3)
     monkeypatch.setattr(Asking, "answer", Asking.answer)
@@ -233,7 +233,7 @@ async def test_tuple_with_a_refused_schema_fails(
 
 
 def test_lineage_is_written_as_headers(world: "World") -> None:
-    """Roots from the tuple, coordinates from its fields, the same tuple by tuple and in batches."""
+    """Roots come from the tuple, and coordinates from its fields, for single tuples and batches."""
     bolt = KafkaBolt().with_topic_selector("t").with_lineage("lines", part="position")
     prepared(world, bolt)
     source = Source(
@@ -258,7 +258,7 @@ def test_lineage_is_written_as_headers(world: "World") -> None:
 
 
 def test_lineage_contains_only_known_origins(world: "World") -> None:
-    """A stream without the fields, not tracked, of a topic that was not named: no headers, in particular no wrong ones."""
+    """Without the fields, tracking or a topic, the record has no headers rather than wrong ones."""
     bolt = KafkaBolt().with_topic_selector("t").with_lineage()
     prepared(world, bolt)
     bolt.execute(tup())
@@ -267,7 +267,7 @@ def test_lineage_contains_only_known_origins(world: "World") -> None:
 
 
 def test_without_lineage_no_headers_are_written(world: "World") -> None:
-    """Who does not ask for headers pays for none."""
+    """The headers cost time only if they are on."""
     bolt = KafkaBolt().with_topic_selector("t")
     prepared(world, bolt)
     bolt.execute(tup())
@@ -292,16 +292,14 @@ def test_the_header_traceparent_is_the_tuples_span(world: "World") -> None:
         )
     one_by_one = [dict(headers).get("traceparent") for headers in world.writer.headers]
     hashed = trace_prefix(bolt.context.topology.name)
-    assert (
-        one_by_one
-        == [
-            f"00-{hashed:016x}00ffffffffffffff-0000000000000007-03",
-            f"00-{hashed:016x}ffffffffffffffff-ffffffffffffffff-03",
-            f"00-{hashed:016x}8000000000000001-0000000000000009-02",  # its last 56 bits are low: not sampled
-            None,
-            None,
-        ]
-    )
+    assert one_by_one == [
+        f"00-{hashed:016x}00ffffffffffffff-0000000000000007-03",
+        f"00-{hashed:016x}ffffffffffffffff-ffffffffffffffff-03",
+        # its last 56 bits are low, so it is not sampled
+        f"00-{hashed:016x}8000000000000001-0000000000000009-02",
+        None,
+        None,
+    ]
     read = [parse(str(header)) for header in one_by_one[:3]]
     assert [parent and (parent.trace & (2**64 - 1), parent.span) for parent in read] == trees[:3]
     roots, edges = (np.array(column, np.uint64) for column in zip(*trees, strict=True))
@@ -331,12 +329,12 @@ def test_invalid_sampling_share_is_refused(share: float) -> None:
     ],
 )
 def test_invalid_traceparent_is_not_parsed(header: str) -> None:
-    """By the rules of W3C."""
+    """The rules are those of W3C."""
     assert parse(header) is None
 
 
 def test_a_traceparent_of_a_later_version() -> None:
-    """Is read as far as it is known."""
+    """Its known part is read."""
     for end in ("", "-more"):
         assert parse(f"cc-{'a' * 32}-{'b' * 16}-01{end}") == (
             int("a" * 32, 16),
@@ -369,7 +367,7 @@ class Measured:
     ids=repr,
 )
 def test_null_of_another_meaning_is_written(value: Any) -> None:
-    """None, and texts and bytes that look like it."""
+    """The values are None, and texts and bytes that look like it."""
     assert to_json(value) == msgspec.json.encode(value)
 
 
@@ -382,7 +380,7 @@ def test_not_a_number_as_null_by_option() -> None:
 
 @pytest.mark.parametrize("mapper", [None, JsonMapper()], ids=["serializer", "stream"])
 def test_only_the_tuple_without_a_number_fails(mapper: Any) -> None:
-    """The others of its frame are written."""
+    """The others in its frame are written."""
     kafka = FakeKafka({"t": 1})
     bolt = KafkaBolt().with_topic_selector("t")
     bolt.with_tuple_to_kafka_mapper(mapper or FieldNameBasedTupleToKafkaMapper("key", "message"))

@@ -1,4 +1,4 @@
-"""An offset is stored when the range below it is in Kafka, and not before."""
+"""The offset is stored only after its range is in Kafka."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def answer(world: "World", error: object | None = None) -> None:
-    """The broker has the first record that waits, or refuses it."""
+    """Confirms or refuses the first pending record."""
     world.writer.records.pop(0)[3](error, None)
 
 
@@ -103,7 +103,7 @@ def test_who_leaves_keeps_the_lock_until_the_last_range_is_there(world: "World")
 
 @pytest.mark.parametrize("late", [None, "timed out"])
 def test_late_confirmation_stores_no_offset(world: "World", late: str | None) -> None:
-    """The next owner may be at work by then."""
+    """The next owner may be running by then."""
     world.source.produce(0, 0)
     spout = world.open()
     finish(world, spout, 0)
@@ -243,7 +243,7 @@ def test_without_ackers_ranges_are_only_claimed(
 
 
 def test_at_most_once_claims_a_range_before_emitting(world: "World") -> None:
-    """In Kafka first, then in ZooKeeper, then emitted."""
+    """The order is the range in Kafka, the offset in ZooKeeper, the emit."""
     world.source.produce(0, 0, 1)
     world.writer.holds = True
     spout = world.open(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE)

@@ -1,4 +1,4 @@
-"""Partitions are dealt out by task index, as in Storm's documentation, *Storm Kafka Integration*."""
+"""Partitions are assigned by task index, as in Storm's documentation, *Storm Kafka Integration*."""
 
 import logging
 
@@ -21,7 +21,7 @@ def test_the_example_of_storms_documentation() -> None:
 
 @pytest.mark.parametrize("tasks", range(1, 8))
 def test_every_partition_has_one_task(tasks: int) -> None:
-    """However many tasks there are, together they read each partition once."""
+    """Together, any number of tasks reads each partition once."""
     dealt = [p for task in range(tasks) for p in calculate_partitions_for_task(FIVE, tasks, task)]
     assert sorted(dealt) == FIVE
 
@@ -44,7 +44,7 @@ TOPICS = [Partition(topic, number) for topic in ("a", "b", "c", "d") for number 
 
 
 def of_topics(partitions: list[Partition], tasks: int) -> dict[Partition, int]:
-    """The task of each partition; fails if it has two."""
+    """Returns the task of each partition, and fails if a partition has two."""
     dealt = [
         (p, task)
         for task in range(tasks)
@@ -73,7 +73,7 @@ def test_topics_of_one_partition_are_spread() -> None:
 
 
 def test_surplus_tasks_are_counted_over_all_topics(caplog: pytest.LogCaptureFixture) -> None:
-    """Twelve partitions are enough for twelve tasks, though no topic has as many."""
+    """Twelve partitions are enough for twelve tasks, even if each topic has fewer."""
     with caplog.at_level(logging.WARNING):
         calculate_partitions_of_topics_for_task(TOPICS, 12, 0)
         assert caplog.text == ""

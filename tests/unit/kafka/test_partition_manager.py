@@ -1,4 +1,4 @@
-"""One partition: the stored offset never passes an unfinished message, and nothing is lost on the way."""
+"""One partition: the stored offset never passes an unfinished message, and no message is lost."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -63,7 +63,7 @@ def emit_all(
     *messages: SourceMessage,
     now: float = 0.0,
 ) -> int:
-    """Fills the manager and emits until there is nothing left; how many messages."""
+    """Fills the manager, emits every message, and returns their number."""
     manager.fill(messages)
     count = 0
     while emit_next(manager, collector, now):
@@ -72,7 +72,7 @@ def emit_all(
 
 
 def test_the_offset_stays_at_the_lowest_unfinished_message(collector: "FakeCollector") -> None:
-    """Acks out of order move the offset only once the gap is closed."""
+    """Acks out of order move the offset only when the gap is closed."""
     manager = make(collector)
     emit_all(collector, manager, *map(message, range(3)))
     ids = dict(collector.take())
@@ -84,7 +84,9 @@ def test_the_offset_stays_at_the_lowest_unfinished_message(collector: "FakeColle
 
 
 def test_only_emitted_offsets_count(collector: "FakeCollector") -> None:
-    """Offsets that compaction or a transaction marker left out hold nothing up (STORM-2505, 2546, 2639)."""
+    """Offsets without a message, after compaction or of markers, are no obstacle (STORM-2505, 2546,
+    2639).
+    """
     manager = make(collector, offset=5)
     emit_all(collector, manager, message(7), message(20), message(21))
     ids = dict(collector.take())
@@ -97,7 +99,7 @@ def test_only_emitted_offsets_count(collector: "FakeCollector") -> None:
 
 
 def test_commit_tells_a_new_offset_once(collector: "FakeCollector") -> None:
-    """The offset is written when it changed, and the first one even before anything is done."""
+    """A changed offset is written once. The first one is written before any message is done."""
     manager = make(collector, offset=4)
     assert manager.commit() == 4
     assert manager.commit() is None
@@ -113,7 +115,10 @@ def test_a_resumed_offset_is_not_written_again(collector: "FakeCollector") -> No
 
 
 def test_a_message_is_done_when_all_its_tuples_are(collector: "FakeCollector") -> None:
-    """A scheme may make several tuples of one message; the first ack does not finish it (in Storm it does)."""
+    """A scheme may make several tuples of one message.
+
+    In Storm the first ack finishes it, but not here.
+    """
     manager = make(collector, scheme=Words())
     emit_all(collector, manager, message(0, b"to be or"))
     ids = [id for _, id in collector.take()]
@@ -126,7 +131,10 @@ def test_a_message_is_done_when_all_its_tuples_are(collector: "FakeCollector") -
 
 
 def test_acks_of_an_earlier_attempt_finish_nothing(collector: "FakeCollector") -> None:
-    """One of two tuples fails, the message is emitted again, then the other tuple of the first attempt is acked."""
+    """One of two tuples fails and the message is emitted again.
+
+    Then the other tuple of the first attempt is acked.
+    """
     manager = make(collector, scheme=Words())
     emit_all(collector, manager, message(0, b"to be"))
     (_, to), (_, be) = collector.take()
@@ -141,7 +149,7 @@ def test_acks_of_an_earlier_attempt_finish_nothing(collector: "FakeCollector") -
 
 
 def test_a_message_that_fails_twice_at_once_is_retried_once(collector: "FakeCollector") -> None:
-    """Each of its tuples may fail; that is one failure of the message."""
+    """All its tuples may fail, which is one failure of the message."""
     manager = make(collector, scheme=Words())
     emit_all(collector, manager, message(0, b"to be"))
     for _, id in collector.take():
@@ -153,7 +161,7 @@ def test_a_message_that_fails_twice_at_once_is_retried_once(collector: "FakeColl
 
 
 def test_retries_go_before_new_messages(collector: "FakeCollector") -> None:
-    """A failed message keeps its offset and is emitted first."""
+    """A failed message keeps its offset, and is emitted first."""
     manager = make(collector)
     emit_all(collector, manager, message(0, b"zero", b"k"), message(1))
     ids = dict(collector.take())
@@ -167,7 +175,7 @@ def test_retries_go_before_new_messages(collector: "FakeCollector") -> None:
 
 
 def test_a_retry_waits_for_its_delay_and_lets_others_pass(collector: "FakeCollector") -> None:
-    """While a message waits, new ones are emitted, and the offset stays."""
+    """New messages are emitted meanwhile, and the offset stays."""
     manager = make(collector, retry_initial_delay_ms=1000)
     emit_all(collector, manager, message(0), message(1))
     ids = dict(collector.take())
@@ -183,7 +191,10 @@ def test_a_retry_waits_for_its_delay_and_lets_others_pass(collector: "FakeCollec
 def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(
     collector: "FakeCollector",
 ) -> None:
-    """It is put into the dead letters with bytes, coordinates and attempts; only when the broker has it does the offset move."""
+    """The letter has bytes, coordinates and attempts.
+
+    The offset moves when the broker has the letter.
+    """
     manager = make(collector, retry_limit=1)
     emit_all(collector, manager, message(3, b"bad", b"k"))
     manager.fail(collector.take()[0][1], 0.0)
@@ -205,7 +216,10 @@ def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(
 
 
 def test_what_cannot_be_deserialized_is_a_dead_letter(collector: "FakeCollector") -> None:
-    """The bad message holds the offset only until its letter is stored; the good one after it is emitted at once."""
+    """The bad message holds the offset until its letter is stored.
+
+    The next message is emitted at once.
+    """
     manager = make(collector, scheme=SchemeAsMultiScheme(StringScheme()))
     assert emit_all(collector, manager, message(0, b"\xff"), message(1, b"good")) == 1
     assert [values for values, _, _ in collector.emitted] == [["good"]]
@@ -235,7 +249,7 @@ def test_a_generator_that_raises_half_way_emits_nothing(collector: "FakeCollecto
 
 
 def test_a_message_with_nothing_in_it_is_done_at_once(collector: "FakeCollector") -> None:
-    """A tombstone, and a message that deserialises to no tuple, hold nothing up."""
+    """This covers a tombstone, and a message that gives no tuple."""
     manager = make(collector, scheme=Words())
     assert emit_all(collector, manager, message(0, None), message(1, b"  ")) == 0
     assert manager.last_completed_offset == 2
@@ -244,7 +258,7 @@ def test_a_message_with_nothing_in_it_is_done_at_once(collector: "FakeCollector"
 
 
 def test_a_tuple_that_cannot_be_emitted_is_a_dead_letter(collector: "FakeCollector") -> None:
-    """A message whose values do not fit the declaration must not stop the ones behind it."""
+    """A message whose values do not match the declaration must not block the next ones."""
     collector.refuse = EmitError("two values for one field")
     manager = make(collector)
     emit_all(collector, manager, message(0))
@@ -254,7 +268,7 @@ def test_a_tuple_that_cannot_be_emitted_is_a_dead_letter(collector: "FakeCollect
 
 
 def test_with_tracking_off_the_ack_comes_within_the_emit(collector: "FakeCollector") -> None:
-    """The message is known before it is emitted, so an ack at once finishes it (STORM-2957)."""
+    """The message is known before its emit, so an immediate ack finishes it (STORM-2957)."""
     manager = make(collector)
     collector.at_once = manager.ack
     emit_all(collector, manager, *map(message, range(10)))
@@ -263,14 +277,16 @@ def test_with_tracking_off_the_ack_comes_within_the_emit(collector: "FakeCollect
 
 
 def test_what_was_emitted_is_not_emitted_again(collector: "FakeCollector") -> None:
-    """Messages below the next offset are dropped, however they came here (STORM-2666)."""
+    """Messages below the next offset are dropped, whatever their source (STORM-2666)."""
     manager = make(collector, offset=2)
     emit_all(collector, manager, *map(message, (0, 1, 2, 3, 2, 3, 4)))
     assert [offset for offset, _ in collector.take()] == [2, 3, 4]
 
 
 def test_at_the_limit_only_retries_are_emitted(collector: "FakeCollector") -> None:
-    """With 3 uncommitted offsets allowed, a 4th message waits, a failed one does not (STORM-2343)."""
+    """With a limit of 3 uncommitted offsets, a 4th message waits, but a failed one does not
+    (STORM-2343).
+    """
     manager = make(collector, max_uncommitted_offsets=3)
     emit_all(collector, manager, *map(message, range(5)))
     ids = dict(collector.take())
@@ -292,7 +308,7 @@ def test_at_the_limit_only_retries_are_emitted(collector: "FakeCollector") -> No
 def test_a_partition_whose_every_message_fails_goes_on(
     collector: "FakeCollector", limit: int
 ) -> None:
-    """More failures than the limit, not divisible by it: every message is retried until it succeeds (STORM-2549)."""
+    """Every message is retried until it succeeds, also if more fail than the limit (STORM-2549)."""
     manager = make(collector, max_uncommitted_offsets=limit)
     manager.fill(map(message, range(25)))
     attempts: dict[int, int] = {}
@@ -309,7 +325,7 @@ def test_a_partition_whose_every_message_fails_goes_on(
 
 
 def test_a_message_too_far_behind_is_not_retried(collector: "FakeCollector") -> None:
-    """`max_offset_behind` makes a dead letter of a failed message that is further behind."""
+    """With `max_offset_behind`, a failed message that is further behind becomes a dead letter."""
     manager = make(collector, max_offset_behind=5)
     emit_all(collector, manager, *map(message, range(10)))
     ids = dict(collector.take())
@@ -327,7 +343,7 @@ def test_tuples_go_to_the_configured_stream(collector: "FakeCollector") -> None:
 
 
 def test_the_age_of_the_oldest_message_is_told(collector: "FakeCollector") -> None:
-    """One stuck message shows in a number, and a retry does not make it young."""
+    """The number shows a stuck message. A retry does not reset its age."""
     manager = make(collector)
     assert manager.oldest_pending_age(5.0) == 0.0
     emit_all(collector, manager, message(0), now=5.0)
@@ -337,13 +353,13 @@ def test_the_age_of_the_oldest_message_is_told(collector: "FakeCollector") -> No
 
 
 class Asking:
-    """A multi-scheme that has an answer only when it is given one."""
+    """A multi-scheme whose answer the test sets."""
 
     output_fields = Fields("str")
     answer: Exception | None = NotYetError("the registry does not answer")
 
     def deserialize(self, value: bytes) -> Any:
-        """The text, or the answer that is an error."""
+        """Returns the text, or raises the error that is the answer."""
         if self.answer is not None:
             raise self.answer
         return ([value.decode()],)
@@ -368,7 +384,10 @@ def test_a_message_that_cannot_be_read_yet_stays_where_it_is(collector: "FakeCol
 
 
 def test_a_retry_that_cannot_be_read_yet_costs_no_retry(collector: "FakeCollector") -> None:
-    """However often it was looked at meanwhile: with a limit of one it is still emitted once more."""
+    """Repeated looks do not count as attempts.
+
+    With a limit of one, the message is emitted once more.
+    """
     scheme = Asking()
     scheme.answer = None
     manager = make(collector, scheme=scheme, retry_limit=1)
@@ -388,7 +407,7 @@ def test_a_retry_that_cannot_be_read_yet_costs_no_retry(collector: "FakeCollecto
 
 
 def test_retry_decodes_its_message_once(collector: "FakeCollector") -> None:
-    """A scheme that can read a message now may not a moment later, which would cost a retry."""
+    """A second decoding could fail, although the first one succeeded, and would cost a retry."""
 
     class Fickle(Asking):
         answer = None
@@ -464,7 +483,7 @@ def test_what_is_said_of_a_range_costs_nothing_for_each_message(collector: "Fake
 def test_what_is_acked_above_the_oldest_is_not_emitted_by_the_next_owner(
     collector: "FakeCollector",
 ) -> None:
-    """A poison message holds the offset; of what came after it only the unfinished ones are emitted again."""
+    """A failing message holds the offset. The next owner emits only the unfinished ones after it."""
     manager = make(collector)
     emit_all(collector, manager, *map(message, [*range(6), *range(8, 12)]))
     ids = dict(collector.take())
@@ -487,7 +506,7 @@ def test_what_is_acked_above_the_oldest_is_not_emitted_by_the_next_owner(
 
 
 def test_what_was_done_and_is_not_reached_yet_stays_done(collector: "FakeCollector") -> None:
-    """The heir may have an heir of its own, before it has read as far as the first one did."""
+    """The next owner may itself crash before it has read as far as the first one."""
     heir = make(collector, offset=3, stored=3, done=[(4, 8), (20, 30)])
     assert heir.done_above(3) == [(4, 8), (20, 30)]
     emit_all(collector, heir, *map(message, range(3, 6)))

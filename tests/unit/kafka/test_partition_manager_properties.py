@@ -1,4 +1,7 @@
-"""Whatever happens in whatever order: the offset to store never passes an unfinished message, and none is forgotten."""
+"""For any events in any order, the stored offset never passes an unfinished message.
+
+No message is forgotten.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -62,7 +65,9 @@ class Ledger:
 
 
 class OnePartition(RuleBasedStateMachine):
-    """A partition with gaps; trees that complete, fail, and complete after they failed; letters stored late."""
+    """A partition with gaps, late letters, and trees that complete, fail, and complete after a
+    failure.
+    """
 
     trees = Bundle("trees")
     letters = Bundle("letters")
@@ -83,7 +88,7 @@ class OnePartition(RuleBasedStateMachine):
         self.manager = PartitionManager(PARTITION, config, self.collector, offset=0)
         self.end = 0
         self.read: dict[int, bytes] = {}
-        # The model: what is finished, judged by the tuples alone.
+        # The model decides by the tuples alone which messages are finished.
         self.finished: set[int] = set()
         self.acked: dict[tuple[int, int], int] = {}
         self.failed: dict[int, int] = {}
@@ -105,7 +110,7 @@ class OnePartition(RuleBasedStateMachine):
 
     @rule(offset=st.integers(0, 30))
     def read_again(self, offset: int) -> None:
-        """The reader was set back over what was emitted already."""
+        """Moves the reader back over emitted messages."""
         if offset < self.manager.next_offset and offset in self.read:
             self.manager.waiting.appendleft(
                 cast("SourceMessage", Message("t", 0, offset, None, self.read[offset]))
@@ -214,7 +219,7 @@ class OnePartition(RuleBasedStateMachine):
         assert before + 1 - self.manager.last_completed_offset < 7
 
     def teardown(self) -> None:
-        """From now on nothing fails, and every message gets finished: none was forgotten."""
+        """Without further failures, every message is finished, so none was forgotten."""
         letters = [*self.letters_given, *self.collector.open_letters]
         for _ in range(20 * (len(self.read) + 1)):
             for id in self.in_flight:

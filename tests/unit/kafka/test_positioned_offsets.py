@@ -17,7 +17,7 @@ GROUP = "topology.spout"
 
 
 class Store:
-    """An offset store whose locks are had at once, and which stores at once unless it is `away`."""
+    """An offset store that grants locks and stores offsets at once, unless it is `away`."""
 
     def __init__(self, offset: int | None = None, group: str = GROUP) -> None:
         self.offset, self.group = offset, group
@@ -57,7 +57,7 @@ class Store:
 
 
 class Reader:
-    """Answers from a list; None stands for an answer that has not come."""
+    """Returns positions from a list. None stands for a pending answer."""
 
     def __init__(self, *answers: int | None) -> None:
         self.answers = list(answers)
@@ -110,7 +110,7 @@ def test_where_a_partition_starts(position: int, stored: int | None, start: int 
 
 
 def test_nothing_is_held_before_the_position_is_known() -> None:
-    """An open transaction may be our own predecessor's: its outcome is waited for."""
+    """An open transaction may belong to the previous process, so its outcome decides."""
     offsets = positioned(Store(3), Reader(None, None, 5))
     assert [offsets.acquire(P0) for _ in range(4)] == [
         Ownership.WAITING,
@@ -127,7 +127,7 @@ def test_without_the_lock_nothing_is_looked_up() -> None:
 
 
 def test_what_was_emitted_and_is_not_committed_is_not_emitted_again() -> None:
-    """A lock that is lost and had again within one process: its own memory is ahead of Kafka."""
+    """A process may lose and regain a lock. Then its own memory is ahead of Kafka."""
     emitted: dict[Partition, int] = {}
     store = Store(3)
     offsets = positioned(store, Reader(5), emitted)
@@ -196,7 +196,7 @@ def test_what_was_stored_while_the_lock_was_lost_is_newer_than_the_own_memory() 
 
 
 def test_what_it_stores_says_that_the_position_counts() -> None:
-    """Whatever the spout hands in, and what it reads looks like any other spout's."""
+    """The spout sees the same offset as any other spout."""
     store = Store(None)
     offsets = positioned(store, Reader(-1))
     assert starts_at(offsets) is None

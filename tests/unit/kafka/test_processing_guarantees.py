@@ -32,7 +32,7 @@ def fill(world: "World", *offsets: int) -> None:
 
 
 def begun(world: "World", guarantee: ProcessingGuarantee) -> KafkaSpout:
-    """A spout whose start is stored; from now on ZooKeeper takes its time."""
+    """Opens a spout whose start is stored. Later writes to ZooKeeper are slow."""
     world.offsets.slow = True
     spout = world.open(processing_guarantee=guarantee)
     assert values(world, spout) == []
@@ -46,7 +46,7 @@ def test_at_least_once_is_the_default() -> None:
 
 
 def test_what_is_no_guarantee_is_refused() -> None:
-    """The error names the three."""
+    """The error lists the three guarantees."""
     with pytest.raises(
         ConfigError,
         match=r"is 'AT_MOST_ONCE': it must be one of ProcessingGuarantee\.AT_LEAST_ONCE",
@@ -55,7 +55,7 @@ def test_what_is_no_guarantee_is_refused() -> None:
 
 
 def test_at_most_once_emits_nothing_before_the_store_has_it(world: "World") -> None:
-    """The offset behind the messages is on its way; when it has arrived, and not before, they are emitted."""
+    """The messages are emitted when the offset after them has been stored, and not before."""
     fill(world, 0, 1, 2)
     spout = begun(world, AT_MOST_ONCE)
     assert values(world, spout) == []
@@ -79,7 +79,7 @@ def test_at_most_once_claims_in_batches(world: "World") -> None:
 
 
 def test_at_most_once_never_emits_what_an_earlier_process_may_have(world: "World") -> None:
-    """It died after its offset was stored: whether the messages below were emitted or not, they are not again."""
+    """The process crashed after its offset was stored. The messages below it are not emitted again."""
     fill(world, *range(5))
     dying = begun(world, AT_MOST_ONCE)
     values(world, dying)
@@ -109,7 +109,7 @@ def test_at_most_once_loses_nothing_by_closing(world: "World") -> None:
 
 
 def test_at_most_once_emits_nothing_of_a_partition_that_is_in_doubt(world: "World") -> None:
-    """Its lock was lost before its offset arrived; another may be at work."""
+    """Its lock was lost before its offset was stored, so another task may have started."""
     fill(world, 0)
     spout = begun(world, AT_MOST_ONCE)
     values(world, spout)
@@ -119,7 +119,7 @@ def test_at_most_once_emits_nothing_of_a_partition_that_is_in_doubt(world: "Worl
 
 
 def test_at_most_once_of_a_topic_made_anew(world: "World") -> None:
-    """The offset of the old log, far beyond the new one's end, lets nothing of the new one go before its time."""
+    """The old log's offset is far beyond the new end, and must not release new messages early."""
     fill(world, *range(100))
     spout = world.open(processing_guarantee=AT_MOST_ONCE)
     assert len(values(world, spout)) == 100
@@ -136,7 +136,7 @@ def test_at_most_once_of_a_topic_made_anew(world: "World") -> None:
 
 
 def test_a_batch_waits_for_its_claim_before_the_partition_is_paused(world: "World") -> None:
-    """Then it gathers no more until ZooKeeper has answered."""
+    """Then it buffers no more until ZooKeeper responds."""
     fill(world, *range(1200))
     spout = begun(world, AT_MOST_ONCE)
     values(world, spout)

@@ -19,7 +19,7 @@ TIMEOUT_SECS = 0.05
 
 
 class Registry:
-    """A serializer that has an answer while its registry is there."""
+    """A serializer that responds only while its registry is available."""
 
     there = False
 
@@ -31,7 +31,7 @@ class Registry:
 
 @pytest.fixture(autouse=True)
 def away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the registry be away, and the bolt be quick to try again."""
+    """Make the registry unavailable, and the bolt retry quickly."""
     monkeypatch.setattr(Registry, "there", False)
     monkeypatch.setattr("kstorm.kafka.bolt._TRY_AGAIN_SECS", 0.001)
 
@@ -41,7 +41,7 @@ def bolt() -> KafkaBolt:
 
 
 def impatient(world: "World", made: KafkaBolt) -> Outcomes:
-    """Prepares a bolt whose tuples' trees time out soon."""
+    """Prepares a bolt whose tuples time out soon."""
     outcomes = Outcomes()
     config = Config(topology_message_timeout_secs=TIMEOUT_SECS)
     made.prepare(config, context(made, {KAFKA: world.ports}), outcomes)
@@ -74,7 +74,7 @@ async def test_a_replay_is_not_held_beside_its_former_self(world: "World") -> No
 
 
 async def test_one_that_waits_for_its_own_record_fails_as_well(world: "World") -> None:
-    """Sync: the next tuple has its turn then."""
+    """The bolt is synchronous, so the next tuple follows the failure."""
     made = bolt().with_async(False)
     outcomes = impatient(world, made)
     tuple = tup()
@@ -89,7 +89,10 @@ async def test_one_that_waits_for_its_own_record_fails_as_well(world: "World") -
 async def test_too_many_wait_where_they_are(
     world: "World", monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    """Once the store is full `execute` does not end, so the input stays in Kafka; all is written in order in the end."""
+    """With a full backlog, `execute` blocks, and the input stays in Kafka.
+
+    In the end everything is written in order.
+    """
     monkeypatch.setattr(
         f"kstorm.kafka.serializer_backlog.{bound}", 3 if bound == "MOST_TUPLES" else 2500
     )

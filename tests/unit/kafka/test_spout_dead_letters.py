@@ -26,7 +26,7 @@ ZERO = Partition("sentences", 0)
 
 
 def make(collector: "FakeCollector", value: bytes = b"text", **settings: Any) -> PartitionManager:
-    """A manager that has emitted one message, or given it up."""
+    """Builds a manager that has emitted one message, or given it up."""
     config = SpoutConfig(
         KafkaHosts(), "sentences", "", "s", scheme=SchemeAsMultiScheme(StringScheme()), **settings
     )
@@ -40,7 +40,7 @@ def make(collector: "FakeCollector", value: bytes = b"text", **settings: Any) ->
 
 
 def told(collector: "FakeCollector") -> "Letter":
-    """The one letter."""
+    """Returns the only letter."""
     (letter,) = collector.letters
     return letter
 
@@ -66,9 +66,9 @@ def test_what_a_message_has_beside_its_value(collector: "FakeCollector") -> None
 def test_a_failure_has_what_the_failing_task_has_said(
     collector: "FakeCollector", timed_out: bool, note: Note | None, settings: dict[str, Any]
 ) -> None:
-    """The spout's collector knows it while `fail` is called."""
+    """The spout's collector has its note while `fail` runs."""
     manager = make(collector, **settings)
-    manager.next_offset += 1  # another one was read meanwhile
+    manager.next_offset += 1  # reads another message meanwhile
     collector.why_failed, collector.timed_out = note, timed_out
     fail_for_good(manager, collector)
     assert (told(collector).kind, told(collector).error) == (
@@ -78,7 +78,7 @@ def test_a_failure_has_what_the_failing_task_has_said(
 
 
 def test_what_cannot_be_read(collector: "FakeCollector") -> None:
-    """With the scheme's error."""
+    """The letter has the scheme's error."""
     manager = make(collector, b"\xff")
     error = told(collector).error
     assert error is not None

@@ -1,4 +1,4 @@
-"""A spout and a batch that cannot be decoded: one dead letter, no gap among what is finished, and the next messages."""
+"""A spout reads an undecodable batch: one dead letter, complete ranges, and the next messages."""
 
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ def test_it_becomes_a_dead_letter_and_the_messages_behind_it_are_emitted(world: 
 
 
 def test_the_offset_waits_for_its_dead_letter_and_no_range_leaves_it_out(world: "World") -> None:
-    """The first offset is dead, those behind it are skipped with the reason."""
+    """The first offset is dead, and the others are skipped with the reason."""
     world.source.produce(0, 0, 1)
     world.source.produce_undecodable(0, 5)
     world.source.produce(0, 7, 9)
@@ -74,7 +74,7 @@ def test_several_in_a_row_are_a_dead_letter_each(world: "World") -> None:
 
 
 def test_it_waits_its_turn(world: "World") -> None:
-    """Behind messages that were read and may not be emitted yet."""
+    """It comes after the messages that were read but may not be emitted yet."""
     world.source.produce(0, 0, 1, 2)
     world.source.produce_undecodable(0, 2)
     world.source.produce(0, 5)
@@ -90,7 +90,7 @@ def test_it_waits_its_turn(world: "World") -> None:
 
 
 def test_of_a_batch_that_was_read_in_part_the_rest_is_given_up(world: "World") -> None:
-    """A fault names the whole batch, wherever in it the partition stands."""
+    """A fault names the whole batch, whatever the partition's position in it."""
     world.source.produce(0, 0, 1, 2, 3)
     spout = world.open()
     world.run(spout)
@@ -105,7 +105,7 @@ def test_of_a_batch_that_was_read_in_part_the_rest_is_given_up(world: "World") -
 
 
 def test_at_most_once_it_is_claimed_as_a_whole(world: "World") -> None:
-    """A process that dies after that reads on behind it."""
+    """After a crash, the next process continues after the batch."""
     world.source.produce(0, 0)
     world.source.produce_undecodable(0, 4)
     spout = world.open(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE)

@@ -1,4 +1,4 @@
-"""The app of a service that has nothing to do, on the event loop that services have, and who asks its web port."""
+"""The app of an idle service on the services' event loop, and clients of its web port."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -47,7 +47,7 @@ def alive(metrics: bytes = b"") -> Any:
 
 
 class Serving:
-    """The app of a service, and who asks it."""
+    """The app of a service, with its clients."""
 
     def __init__(self, web: PageServer, port: int) -> None:
         self.web, self.port = web, port
@@ -61,7 +61,7 @@ class Serving:
         web.connections.add = counted  # type: ignore[method-assign]
 
     async def connect(self, sent: bytes) -> Connection:
-        """Opens a connection, and sends this."""
+        """Opens a connection, and sends the bytes."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1024)
         writer.write(sent)
         return reader, writer
@@ -93,7 +93,7 @@ class Serving:
 
 @asynccontextmanager
 async def serving(folder: Path, driver: Any, limits: WebLimits = LONG) -> AsyncIterator[Serving]:
-    """Runs the whole app, with an agent that has nothing to do."""
+    """Runs the whole app, with an idle agent."""
     port = reserve_port()
     settings = Settings(topology="a:b", data_dir=folder, web_host="127.0.0.1", web_port=port)
     app = make_app("t-sink", settings, Idle())
@@ -107,7 +107,7 @@ async def serving(folder: Path, driver: Any, limits: WebLimits = LONG) -> AsyncI
 
 
 def run(main: Awaitable[None]) -> None:
-    """On the event loop that services have."""
+    """Runs on the services' event loop."""
 
     async def all_of_it() -> None:
         await main

@@ -58,7 +58,7 @@ def test_it_takes_two_looks_in_a_row(told: Sequence[str], is_all: bool) -> None:
 
 
 class Client:
-    """A consumer in whose place nothing is read."""
+    """A consumer that reads nothing."""
 
     made: ClassVar[list["Client"]] = []
 
@@ -136,7 +136,7 @@ def test_a_task_consumer_ends_its_process(clients: list[Client]) -> None:
 def test_a_source_reads_on_by_another_client(
     clients: list[Client], eventually: Eventually, has_read: bool, offset: int
 ) -> None:
-    """From where it stands, or from where it was to begin; what is paused stays so."""
+    """Each partition continues at its position or its start. Paused partitions stay paused."""
     source = KafkaSource(
         SpoutConfig(KafkaHosts("kafka:9092"), "in", "", "words", client_id="reads"), {}
     )

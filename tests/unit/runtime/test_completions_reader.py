@@ -1,4 +1,4 @@
-"""The reader of completions: what it does of a consumer's errors."""
+"""The reader of completions, and its reaction to a consumer's errors."""
 
 import asyncio
 import logging
@@ -84,7 +84,7 @@ class Reader:
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
-    """Give one."""
+    """Provide a reader."""
     made = Reader(monkeypatch)
     yield made
     made.close()
@@ -93,7 +93,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 def test_errors_that_pass_are_said_once_a_change(
     reader: Reader, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not at each of the thousand polls that they come with; again once something was read in between."""
+    """Repeated errors in a thousand polls are reported once, and again after a successful read."""
     away, gone = (
         trouble(KafkaError._TRANSPORT, "a broker is away"),
         trouble(KafkaError.UNKNOWN_TOPIC_OR_PART, "no topic"),

@@ -35,7 +35,7 @@ class Stopped:
 def test_a_process_whose_service_has_stopped_waits_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Faust would sleep for a second, and for another if anything is left."""
+    """Faust would sleep for a second, and for another one if tasks remain."""
     loop, service, slept, sleep = uvloop.new_event_loop(), Stopped(), list[float](), asyncio.sleep
 
     async def noted(seconds: float, *result: Any) -> Any:

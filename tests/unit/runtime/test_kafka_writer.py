@@ -1,4 +1,4 @@
-"""The `KafkaBolt`'s writer on librdkafka's own mock broker: what it reports, and what ends the process."""
+"""The `KafkaBolt`'s writer on librdkafka's mock broker: its reports, and its fatal errors."""
 
 import asyncio
 import gc
@@ -37,7 +37,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def test_a_batch_is_reported_without_the_garbage_collector(
     no_collector: None, headers: Any
 ) -> None:
-    """Nothing keeps a report once its last record's fate is known, also where records were refused."""
+    """A report is freed after its last record, also if records were refused."""
     writer = KafkaWriter(MOCK)
     ends: list[list[object]] = []
     writer.write_batch(
@@ -77,7 +77,7 @@ class HoldingProducer:
 
 
 async def test_a_stray_reference_does_not_prevent_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When nothing is outstanding any more, everything has ended."""
+    """An empty queue means that every record has ended."""
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", HoldingProducer)
     writer = KafkaWriter({})
     ends: list[object] = []
@@ -89,7 +89,7 @@ async def test_a_stray_reference_does_not_prevent_a_report(monkeypatch: pytest.M
 
 
 class OneByOneProducer(HoldingProducer):
-    """It delivers one record a poll, the latest first, and refers to the others only."""
+    """Delivers one record per poll, the latest first, and keeps references to the others."""
 
     def poll(self, _: float) -> int:
         if self.reports:

@@ -32,7 +32,7 @@ SET = "wc-count"
 def test_a_pod_stays_away_if_its_number_is_too_high(
     api_server: ScaleStub, replicas: int, number: int, away: bool
 ) -> None:
-    """Its StatefulSet is asked, with the account's token."""
+    """The pod queries its StatefulSet with the account's token."""
     api_server.replicas = {SET: replicas, "wc": 0, "wc-count-1": 9}
     with capture_logs() as lines:
         assert is_scaled_away(f"{SET}-{number}", SET, LOG) is away
@@ -48,7 +48,7 @@ def test_pod_of_a_deleted_stateful_set_leaves(api_server: ScaleStub) -> None:
 
 
 def test_process_outside_a_stateful_set_makes_no_query(api_server: ScaleStub) -> None:
-    """Such as a pod of a Deployment, or a process off Kubernetes."""
+    """Examples are a pod of a Deployment, and a process outside Kubernetes."""
     assert not is_scaled_away("wc-split-7f9c-x", "", LOG)
     assert api_server.requests == []
 
@@ -104,7 +104,7 @@ def test_tasks_wait_for_a_pod_without_a_token(
 
 
 def why_unknown() -> str:
-    """Asks, and returns the reason in the one line of the log that there is then."""
+    """Makes the query, and returns the reason in its single log line."""
     with capture_logs() as lines:
         assert not is_scaled_away(f"{SET}-2", SET, LOG)
     (line,) = lines
@@ -121,7 +121,7 @@ def why_unknown() -> str:
     "instance", ["count-0", "wc-count", "wc-count-x", "wc-count-1-0", "other-wc-count-0"]
 )
 def test_instance_outside_the_stateful_set_is_refused(instance: str) -> None:
-    """At the start, and not at the end."""
+    """The error comes at the start, not at the stop."""
     environment = {
         "KSTORM_TOPOLOGY": "a:b",
         "KSTORM_STATEFUL_SET": SET,

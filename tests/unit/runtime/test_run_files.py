@@ -1,4 +1,4 @@
-"""The file by which the page finds what runs on this machine."""
+"""The file by which the web UI finds the runs on this machine."""
 
 import json
 import os
@@ -12,7 +12,10 @@ from kstorm.runtime import run_files
 
 
 def test_what_runs_is_found_with_its_shape(tmp_path: Path) -> None:
-    """In the run's folder, or in the folder of all runs: components, who reads whom and how, and where each process answers."""
+    """The run's folder and the folder of all runs both work.
+
+    The file has components, subscriptions and the address of each process.
+    """
     worker = run_files.RunningWorker("split-0", "split", "http://127.0.0.1:1")
     topology = build("words", "in", "out")
     run_files.write(

@@ -40,7 +40,10 @@ class Troubled(BareDriver):
 
 
 def test_no_text_of_an_exception_is_on_a_page(tmp_path: Path) -> None:
-    """Its type, its task and its age are; the text is in the log, and that of a problem once."""
+    """The page has the error's type, task and age.
+
+    The log has its text, and that of a problem once.
+    """
 
     async def main() -> None:
         driver = Troubled()
@@ -71,7 +74,7 @@ def test_no_text_of_an_exception_is_on_a_page(tmp_path: Path) -> None:
 
 
 def test_a_problem_in_the_words_of_kstorm_is_shown(tmp_path: Path) -> None:
-    """They are written for who looks after the topology, and name no secret."""
+    """They address the operator, and contain no secret."""
 
     async def main() -> None:
         driver = Troubled()

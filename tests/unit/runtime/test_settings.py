@@ -16,7 +16,7 @@ GOOD = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:topology"}
 
 
 def test_only_the_topology_has_to_be_named() -> None:
-    """Everything else has a default."""
+    """Every other setting has a default."""
     settings = from_environment(GOOD)
     assert settings.bootstrap_servers == "localhost:9092"
     assert settings.web_port == 6066
@@ -24,7 +24,7 @@ def test_only_the_topology_has_to_be_named() -> None:
 
 
 def test_every_variable_is_read() -> None:
-    """Names are KSTORM_ and the field in capitals."""
+    """A variable's name is KSTORM_ and the field in capitals."""
     settings = from_environment(
         GOOD
         | {
@@ -62,7 +62,7 @@ def test_every_variable_is_read() -> None:
     ],
 )
 def test_a_bad_value_is_named_with_its_variable(variable: str, value: str, says: str) -> None:
-    """The message has the variable, the value and the remedy."""
+    """The message also has the value and the remedy."""
     with pytest.raises(ConfigError) as caught:
         from_environment(GOOD | {variable: value})
     assert variable in str(caught.value)
@@ -79,7 +79,7 @@ def test_a_bad_value_is_named_with_its_variable(variable: str, value: str, says:
     ],
 )
 def test_unloadable_topology_is_reported(reference: str, says: str) -> None:
-    """No stack trace for a misspelt reference."""
+    """A misspelt reference gives no stack trace."""
     with pytest.raises(KstormError, match=says):
         load_topology(reference)
 
@@ -109,7 +109,7 @@ def test_a_topology_may_be_a_function_or_an_object(
 
 
 def test_a_component_of_another_kind_is_named_with_those_that_there_are() -> None:
-    """A spout is not run as a bolt, and a misspelt name is not waited for."""
+    """A spout does not run as a bolt, and a misspelt name is an error."""
     settings = from_environment(GOOD | {"KSTORM_COMPONENT": "split"})
     topology = settings.load_topology()
     assert settings.component_of(topology, "bolt") == "split"
@@ -205,6 +205,6 @@ def test_a_way_to_connect_to_zookeeper_that_cannot_work_is_named(text: str, says
 
 
 def test_a_property_that_librdkafka_refuses_is_a_config_error() -> None:
-    """Its name is shown."""
+    """The error shows its name."""
     with pytest.raises(ConfigError, match=r'KSTORM_KAFKA_PROPERTIES: .*"no\.such"'):
         Admin(from_environment(GOOD | {"KSTORM_KAFKA_PROPERTIES": '{"no.such": "hunter2"}'}))

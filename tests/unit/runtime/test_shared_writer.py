@@ -62,7 +62,7 @@ def test_one_writer_is_open_while_it_is_used() -> None:
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_close_waits_for_its_own_records(batch: bool) -> None:
-    """Not for those of other tasks, which never end."""
+    """It does not wait for other tasks' records, which may never end."""
 
     async def run() -> None:
         done: list[Any] = []

@@ -23,12 +23,12 @@ from tests.unit.runtime.test_stored_state import recovered
 
 TOKEN = "canary-7f3a-0123456789"
 ON = {"state_queries": True}
-TASKS, HERE = 4, 1  # tasks of the bolt, and the index of the one that is here
+TASKS, HERE = 4, 1  # the bolt's tasks, and the index of the local one
 AS_OF = {"offset": 6, "time": 1000.0}
 
 
 def word_of(task: int, built: Topology) -> str:
-    """A word that belongs to a task, by index."""
+    """Returns a word that belongs to a task, by index."""
     from kstorm.introspection.key_owner import owner_of
 
     told = outline_of(built)
@@ -43,7 +43,7 @@ def word_of(task: int, built: Topology) -> str:
 async def serving(
     folder: Path, settings: dict[str, Any], keeps: bool = True, fields: str = "word"
 ) -> AsyncIterator[Any]:
-    """The pages of a bolt with four tasks, of which one is here."""
+    """Serves the pages of a bolt with four tasks, one of them local."""
     built = topology(TASKS, *fields.split())
     table, stored = recovered(folder / "state", HERE)
     port = reserve_port()
@@ -63,7 +63,7 @@ async def serving(
 
 
 class Asking:
-    """Who asks, and the state."""
+    """A client, and the state."""
 
     def __init__(self, served: Serving, table: Any, built: Topology) -> None:
         self.served, self.table, self.built = served, table, built
@@ -234,7 +234,7 @@ GOOD = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:topology", "KSTORM_STATE
 
 
 def test_public_address_requires_a_token(tmp_path: Path) -> None:
-    """The default address is every one."""
+    """The default address is all interfaces."""
     with pytest.raises(
         ConfigError,
         match=r"other machines can reach KSTORM_WEB_HOST=0.0.0.0: set KSTORM_STATE_TOKEN_FILE",

@@ -16,7 +16,7 @@ from tests.unit.runtime.test_tables import table
 
 
 def recovered(folder: Path, task: int = 1) -> tuple[RecoveringTable, StoredState]:
-    """A task whose changelog was brought up to offset 6."""
+    """Builds a task whose changelog was read up to offset 6."""
     made = table(folder)
     made._store.open(task)
     made._copies[task] = LocalCopy(b"topic", 6, 1000.0)
@@ -50,14 +50,17 @@ def test_a_checkpoint_moves_state_and_copy_together(tmp_path: Path) -> None:
 
 
 class Writer:
-    """Takes every checkpoint."""
+    """Accepts every checkpoint."""
 
     async def write(self, changelog: str, effect: Transact) -> Mapping[int, int]:
         return dict.fromkeys(effect.changes, 9)
 
 
 async def test_a_checkpoint_says_of_all_tasks_when_it_was(tmp_path: Path) -> None:
-    """It was accepted with the offsets of all: of one that it has not changed nothing was missing then either."""
+    """Kafka accepted the checkpoint with the offsets of all tasks.
+
+    So an unchanged task was complete at that time too.
+    """
     made = table(tmp_path)
     writer: Any = Writer()
     store = TaskStore(made, "changelog", structlog.get_logger(), now=lambda: 1200.0)

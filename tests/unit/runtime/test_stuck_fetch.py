@@ -33,7 +33,7 @@ def test_what_is_fetched_often_and_does_not_move_is_silent() -> None:
 
 
 def test_a_fetch_that_takes_long_is_not_silence() -> None:
-    """A large batch over a slow line."""
+    """A large batch may come over a slow line."""
     assert heard(*[statistics(100)] * 50) == []
 
 
@@ -42,7 +42,7 @@ def test_what_moves_is_not_silent() -> None:
 
 
 def test_who_is_at_the_end_is_not_silent() -> None:
-    """Or at the first record of an open transaction, which is the stable end."""
+    """The end may be the last stable offset, before an open transaction."""
     assert heard(statistics(100, 10), statistics(200, 10)) == []
     assert heard(statistics(100, -1001, -1001), statistics(200, -1001, -1001)) == []
 
@@ -52,7 +52,7 @@ def test_what_waits_to_be_taken_is_not_silent() -> None:
 
 
 def test_what_is_not_read_now_is_not_silent() -> None:
-    """Paused, or another process's; what it did before does not count when it is read again."""
+    """The partition is paused or moved. Earlier silence does not count when it is read again."""
     silences = StuckFetchDetector()
     list(silences.heard(statistics(100), [PLACE]))
     assert list(silences.heard(statistics(150), [])) == []

@@ -23,7 +23,7 @@ class FullDisk:
 
 
 def anything(key: bytes, value: bytes | None) -> None:
-    """Refuses no record."""
+    """Accepts every record."""
 
 
 def table(folder: Path) -> RecoveringTable:
@@ -49,7 +49,7 @@ async def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_folder_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    """Something else stands in the place of a partition."""
+    """Another file has the name of a partition."""
     made = table(tmp_path)
     place = made._store._store.partition_path(1)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ async def test_a_folder_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 
 
 class Record(NamedTuple):
-    """A record of a changelog, with what a client's message has."""
+    """A record of a changelog, with the methods of a client's message."""
 
     at: int
     pair: tuple[bytes, bytes | None]
@@ -117,7 +117,7 @@ def read(
 
 
 def test_a_recovery_does_not_wait_for_more_than_there_is() -> None:
-    """Three records are read as soon as they are there; the last value of a key counts."""
+    """Three records are read as soon as they are there. The last value of a key counts."""
     changelog = Changelog((b"a", b"1"), (b"b", b"1"), (b"a", None))
     pieces, found = read(changelog, 3)
     assert pieces == [([(b"a", None), (b"b", b"1")], 2)]
@@ -126,7 +126,7 @@ def test_a_recovery_does_not_wait_for_more_than_there_is() -> None:
 
 
 def test_recovery_memory_is_limited_to_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is kept when it has enough keys or bytes; none of the log is left out, nor given twice."""
+    """A piece is stored when it has enough keys or bytes. Every record is read once."""
     monkeypatch.setattr(module, "_PIECE_KEYS", 1500)
     pairs = [(b"%d" % number, b"v") for number in range(10_000)]
     pieces, found = read(Changelog(*pairs), 10_000)
@@ -147,7 +147,7 @@ def test_stopped_recovery_keeps_its_progress() -> None:
 
 
 def test_refused_records_are_bounded() -> None:
-    """A stranger may have written any number of them; those beyond are counted."""
+    """Foreign programs may have written any number. Records beyond the limit are only counted."""
 
     def nothing(key: bytes, value: bytes | None) -> None:
         raise FrameError("no row")

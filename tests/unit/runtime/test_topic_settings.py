@@ -74,7 +74,7 @@ def test_what_was_finished_is_kept_for_a_year_unless_the_configuration_says_othe
 
 
 def test_frames_are_kept_for_a_day_unless_the_configuration_says_otherwise() -> None:
-    """Nothing that is not read yet may be deleted, least of all where nothing is sent again."""
+    """Unread frames must not be deleted, least of all without replays."""
     week = make(Config(topology_trace_retention_hours=168))
     for topic in ("t.split", "t.__acker", "t.lines.__completions"):
         assert settings(make(), topic)["retention.ms"] == "86400000"
@@ -87,7 +87,7 @@ def test_frames_are_kept_for_a_day_unless_the_configuration_says_otherwise() -> 
 
 
 def test_the_longest_frame_of_any_component_fits() -> None:
-    """A component may have a limit of its own, and sends to others' topics."""
+    """Each component may have its own limit, and sends to others' topics."""
     for topic in ("t.count", "t.__acker"):
         assert (
             int(settings(make(topology_frame_max_bytes=3_000_000), topic)["max.message.bytes"])
@@ -117,7 +117,7 @@ def test_what_is_acknowledged_is_on_two_brokers(replication: int, insync: str | 
     ],
 )
 def test_the_page_says_what_the_code_does(topic: str, shown: str) -> None:
-    """Each kind of topic has a row, with every setting in it."""
+    """Each kind of topic has a row with every setting."""
     plan: TopicPlan = topic_plans(make(), 1)[topic]
     (row,) = (line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{shown}` |"))
     assert (

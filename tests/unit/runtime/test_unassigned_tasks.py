@@ -12,11 +12,11 @@ from kstorm.runtime.kafka.unassigned_tasks import UnassignedTaskDetector
 
 REVOKE_SECS = 30.0
 Answers = dict[float, "set[int] | Exception | None"]
-"""From when on which one is given."""
+"""The group's answers by start time."""
 
 
 class Group:
-    """Asked by a process that joined it at second 0."""
+    """The group, and a process that joined it at second 0."""
 
     def __init__(self, answers: Answers) -> None:
         self.answers, self.now, self.asked = answers, 0.0, 0
@@ -40,7 +40,7 @@ class Group:
                 return inf, set()
             found = self.looks.look(self.now, has_tasks=has_tasks)
             if self.looks._asked is not None:
-                self.looks._asked.exception(10)  # the answer has come
+                self.looks._asked.exception(10)  # waits for the answer
                 found = self.looks.look(self.now, has_tasks=has_tasks)
             if found:
                 return self.now, found
@@ -49,7 +49,7 @@ class Group:
 
 @contextmanager
 def group(answers: Answers) -> Iterator[Group]:
-    """It is closed."""
+    """Provide a group, and close it."""
     made = Group(answers)
     try:
         yield made
@@ -74,13 +74,13 @@ def test_a_process_with_tasks_waits_until_others_must_have_let_go() -> None:
 
 
 def test_what_moves_is_not_without_an_owner() -> None:
-    """Neither for long, nor while the group spreads its tasks."""
+    """Short gaps do not count, nor does a rebalance in progress."""
     with group({0: {1}, 5: None, 9: {2}, 12: set()}) as each:
         assert each.first_said() == (inf, set())
 
 
 def test_once_every_task_has_an_owner_nobody_asks_again() -> None:
-    """Who comes back later looks itself."""
+    """A returning process makes its own look."""
     with group({0: None, 5: set(), 10: {1}}) as each:
         assert each.first_said() == (inf, set())
         assert each.asked <= 5
@@ -91,7 +91,7 @@ def test_once_every_task_has_an_owner_nobody_asks_again() -> None:
 
 @pytest.mark.parametrize("silent_until", [0.5, 50.0])
 def test_a_kafka_that_does_not_answer_is_asked_again(silent_until: float) -> None:
-    """Nothing is known from it."""
+    """The missing answer gives no information."""
     with group({0: BrokerError("no answer"), silent_until: {1}}) as each:
         when, found = each.first_said()
     assert found == {1}

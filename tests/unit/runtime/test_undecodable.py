@@ -112,7 +112,7 @@ def looked(log: Log, offset: int | None = None) -> UndecodableRange | None:
 
 @given(st.integers(0, 50), st.integers(1, 200_000), st.integers(0, 3))
 def test_the_end_of_a_batch_is_found_with_few_fetches(first: int, size: int, behind: int) -> None:
-    """Each takes a moment, and a batch may have a hundred thousand records."""
+    """Each fetch takes a moment, and a batch may have a hundred thousand records."""
     fetched = []
 
     def is_in(offset: int) -> bool:
@@ -134,7 +134,7 @@ def test_undecodable_batch_is_reported_with_its_offsets(size: int, behind: int) 
 
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_temporary_fault_skips_nothing(times: int) -> None:
-    """A broker that is short of memory, a byte that was turned on its way: nothing may be skipped for them."""
+    """A broker short of memory and a corrupted byte are temporary faults."""
     log = Log(10, 15, 20)
     log.passes_after = times
     assert looked(log) is None
@@ -170,7 +170,7 @@ def test_a_search_that_fails_is_begun_again_by_the_next_fault(
 
 
 def test_a_fault_is_looked_into_once(eventually: Eventually) -> None:
-    """While it is looked into it comes again and again; once it is behind, a late one must not have it passed over twice."""
+    """The fault repeats during the probe. A late repetition must not skip the batch twice."""
     Client.log = Log(3, 5, 9)
     searches = UndecodableBatchProbe({})
     found: list[tuple[Partition, UndecodableRange]] = []
@@ -236,7 +236,7 @@ def test_source_reports_no_batch_of_an_earlier_position(eventually: Eventually) 
 
 
 class Loop:
-    """An event loop that calls at once."""
+    """An event loop that makes calls at once."""
 
     def call_soon_threadsafe(self, call: Any, *arguments: Any) -> None:
         call(*arguments)

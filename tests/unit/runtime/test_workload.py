@@ -75,7 +75,7 @@ def test_what_holds_has_held_since_the_last_look(clock: Clock) -> None:
 
 
 def test_what_is_sent_where() -> None:
-    """By stream and component, as pages and metrics show it."""
+    """The counts are by stream and component, as in pages and metrics."""
     load = Workload(topology(), lambda: {("default", "t.split"): 7})
     assert load.status()["edges"] == [{"stream": "default", "target": "split", "tuples": 7}]
     shown: dict[str, Any] = {name: (value, labels) for name, _, value, labels in load.samples()}
