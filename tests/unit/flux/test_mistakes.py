@@ -19,7 +19,7 @@ SPOUT = f"spouts: [{{id: words, class: '{STORM}:TestWordSpout'}}]\n"
 
 
 def bolt(definition: str) -> str:
-    """A topology whose bolt is defined so, from line 6."""
+    """Writes a topology whose bolt has this definition, from line 6 on."""
     return f"""name: t
 spouts:
   - id: words
@@ -92,7 +92,7 @@ streams:
     ],
 )
 def test_invalid_file_is_refused(written: Written, text: str, says: str) -> None:
-    """Syntax, keys, types and settings."""
+    """This covers syntax, keys, types and settings."""
     with pytest.raises(KstormError) as caught:
         written(text)
     assert says in str(caught.value)
@@ -176,7 +176,7 @@ def test_invalid_file_is_refused(written: Written, text: str, says: str) -> None
     ],
 )
 def test_invalid_component_is_refused(written: Written, definition: str, says: str) -> None:
-    """Its class, its arguments, its methods and properties."""
+    """This covers its class, arguments, methods and properties."""
     with pytest.raises(KstormError) as caught:
         written(bolt(definition))
     assert says in str(caught.value)
@@ -230,7 +230,7 @@ def test_invalid_component_is_refused(written: Written, definition: str, says: s
     ],
 )
 def test_invalid_stream_is_refused(written: Written, stream: str, says: str) -> None:
-    """Its ends and its grouping."""
+    """This covers its ends and its grouping."""
     text = f"""name: t
 spouts:
   - {{id: words, class: '{STORM}:TestWordSpout'}}
@@ -282,7 +282,7 @@ def test_invalid_topology_source_is_refused(written: Written, text: str, says: s
 
 
 def test_components_in_a_circle(written: Written) -> None:
-    """Each is made of the other; their order in the file does not matter otherwise."""
+    """Each needs the other. Without a circle, their order in the file does not matter."""
     circle = f"""name: t
 components:
   - {{id: a, class: '{STORM}:Configured', args: [ref: b]}}
@@ -420,7 +420,10 @@ streams:
 def test_a_value_is_checked_against_the_annotation(
     written: Written, topic: str, more: str, says: str
 ) -> None:
-    """When the file is loaded, with line and column, and not when a task starts."""
+    """The check runs when the file is loaded, not when a task starts.
+
+    The error has line and column.
+    """
     with pytest.raises(KstormError) as caught:
         written(SPOUT_ON.format(topic=topic, more=more))
     assert says in str(caught.value)
@@ -435,7 +438,7 @@ def test_values_in_quotes_are_text(written: Written) -> None:
 
 @pytest.mark.parametrize("kind", ["lists", "mappings", "merges"])
 def test_aliases_of_aliases_are_refused_at_once(written: Written, kind: str) -> None:
-    """Forty levels would be 2**40 values."""
+    """Forty levels would give 2**40 values."""
     one = {
         "lists": "[*{0}, *{0}]",
         "mappings": "{{a: *{0}, b: *{0}}}",

@@ -67,7 +67,7 @@ def with_component(component: str) -> str:
 
 
 def it(topology: Topology) -> Any:
-    """That component."""
+    """Returns the component `it`."""
     return topology.component("bolt").component.args[0]  # type: ignore[attr-defined]
 
 
@@ -75,7 +75,7 @@ def it(topology: Topology) -> Any:
 
 
 def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--dry-run`: `kstorm values` builds it, and prints what it has."""
+    """`--dry-run`: `kstorm values` builds the topology, and prints its components."""
     (tmp_path / "my_config.yaml").write_text(WORDCOUNT)
     with pytest.raises(SystemExit) as ended:
         main(["values", str(tmp_path / "my_config.yaml")])
@@ -95,7 +95,7 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_simple_example(written: Written, local_cluster: Callable[..., LocalCluster]) -> None:
-    """Its setting `topology.workers` has no meaning here, and is refused."""
+    """Its setting `topology.workers` has no counterpart here, and is refused."""
     cluster = local_cluster(written(WORDCOUNT))
     cluster.run_until_idle()
     assert sorted(word for (word,) in cluster.emitted("bolt-2")) == sorted(storm.WORDS * 2)
@@ -123,7 +123,7 @@ def test_properties_by_their_keys(written: Written) -> None:
 
 
 def test_a_variable_of_the_environment(written: Written) -> None:
-    """Without any option."""
+    """It needs no option."""
     text = with_component(BUILDER.replace("${kafka.bootstrap.hosts}", "${ENV-ZK_HOSTS}"))
     assert it(written(text, None, {"ZK_HOSTS": "zk:2181"})).args[0] == "zk:2181"
 
@@ -145,7 +145,7 @@ def test_a_factory_with_a_component_as_its_argument(written: Written) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_reference_may_precede_its_definition(written: Written, first: bool) -> None:
-    """Storm wants it below."""
+    """Storm requires the definition first."""
     parts = [
         f"  - {{id: recordTranslator, class: {STORM}:TestClass, args: [x]}}\n",
         f"  - {{id: it, class: {STORM}:Configured, args: [{{ref: recordTranslator}}]}}\n",
@@ -162,7 +162,10 @@ BINDING = f"{SELECTORS}  - {{id: it, class: {STORM}:StatementBuilder, args: [INS
 
 
 def test_lists_of_references(written: Written) -> None:
-    """A list is one argument; a method that takes any number of them is given each. Storm makes the one of the other."""
+    """A list is one argument. A method with variable arguments gets each item.
+
+    Storm converts between the two.
+    """
     assert it(written(with_component(BINDING % "[{ref: f1}, {ref: f2}]"))).bound == ["F1", "F2"]
     with pytest.raises(KstormError, match=r"t\.yaml:5:.* bind raised AttributeError"):
         written(with_component(BINDING % "[{reflist: [f1, f2]}]"))
@@ -183,7 +186,7 @@ PROPERTIES = f"""
 
 
 def test_properties_by_a_setter_or_an_attribute(written: Written) -> None:
-    """The setter first; a component may be the value."""
+    """A setter is preferred. The value may be a component."""
     setter = "      - {name: weight, value: 10}\n      - {name: foo, value: 5}\n      - {name: level, ref: one}\n"
     one = f"  - {{id: one, class: {STORM}:TestClass, args: [x]}}"
     bolt = it(written(with_component(one + PROPERTIES + setter)))
@@ -206,7 +209,7 @@ def test_whole_number_is_accepted_for_a_float(
 
 
 def test_configuration_methods(written: Written) -> None:
-    """With one argument, with none, with two, in their order; references too."""
+    """They have no, one or two arguments or references, and are called in order."""
     methods = """
     config_methods:
       - {name: with_foo, args: [foo]}
@@ -227,7 +230,7 @@ def test_configuration_methods(written: Written) -> None:
 
 
 def test_a_member_of_an_enum_by_its_name(written: Written) -> None:
-    """`rotationPolicy`: of an argument."""
+    """`rotationPolicy`: an argument may be an enum member."""
     policy = it(
         written(
             with_component(
@@ -252,7 +255,7 @@ def test_the_topologys_config(written: Written) -> None:
 
 
 def test_an_existing_topology(written: Written) -> None:
-    """By a function, of any name, that takes the config; arguments may be components."""
+    """A function of any name takes the config. Its arguments may be components."""
     source = f"topology_source: {{function: '{STORM}:simple_topology', args: [foo, {{ref: it}}]}}"
     component = "components: [{id: it, class: 'builtins:str', args: [bar]}]"
     topology = written(f"config: {{topology_debug: true}}\n{component}\n{source}")
@@ -275,7 +278,10 @@ def test_tasks_and_parallelism(written: Written) -> None:
 
 
 def test_the_kafka_spout(written: Written) -> None:
-    """Its builder's `firstPollOffsetStrategy` is `start_offset_time` of a SpoutConfig, its `setProp` `kafka_properties`."""
+    """Its builder's `firstPollOffsetStrategy` is `start_offset_time` of a SpoutConfig.
+
+    Its `setProp` is `kafka_properties`.
+    """
     text = f"""
 name: t
 components:
@@ -312,7 +318,10 @@ def test_a_map_is_an_argument(written: Written) -> None:
 
 
 def test_a_components_own_config(written: Written) -> None:
-    """It is that component's alone, checked when the topology is built; names of one's own are passed on as they are."""
+    """It applies to that component only, and is checked when the topology is built.
+
+    Own names are passed on unchanged.
+    """
     own = "    config: {topology_tick_tuple_freq_secs: 5, my.own: yes-it-is}\n"
     topology = written(WORDCOUNT.replace("LogInfoBolt\n", f"LogInfoBolt\n{own}"))
     found = {
@@ -341,7 +350,7 @@ def test_a_components_own_config(written: Written) -> None:
     ],
 )
 def test_each_grouping(written: Written, type: str, further: str, kind: type) -> None:
-    """On the default stream, unless another is named, which the emitter declares."""
+    """The stream is the default one, or a declared one by name."""
     text = WIRED.replace("TestWordSpout", "Streams").replace(
         "{type: SHUFFLE}", f"{{type: {type}{further}}}"
     )
@@ -364,7 +373,7 @@ def test_undeclared_stream_is_refused(written: Written) -> None:
 def test_connections_can_be_cyclical(
     written: Written, local_cluster: Callable[..., LocalCluster]
 ) -> None:
-    """A bolt that subscribes to itself."""
+    """A bolt may subscribe to itself."""
     text = f"name: t\n{WIRED}  - {{from: log, to: log, grouping: {{type: SHUFFLE}}}}\n".replace(
         "LogInfoBolt", "Shortening"
     )
@@ -385,7 +394,7 @@ def test_includes_and_overrides(written: Written, override: str, wins: str) -> N
 
 
 def test_a_file_of_the_python_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`resource: true`, in place of the class path."""
+    """`resource: true` uses the Python path instead of Java's class path."""
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "wired.yaml").write_text(WIRED)
     (tmp_path / "t.yaml").write_text(
@@ -396,7 +405,7 @@ def test_a_file_of_the_python_path(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_trident(written: Written, local_cluster: Callable[..., LocalCluster]) -> None:
-    """By a function that builds it; it counts."""
+    """A function builds it, and it counts."""
     config = "{topology_processing_guarantee: exactly_once}"
     source = f"{{function: '{STORM}:trident_topology'}}"
     topology = written(f"name: my-trident-topology\nconfig: {config}\ntopology_source: {source}\n")

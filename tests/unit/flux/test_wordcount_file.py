@@ -1,4 +1,4 @@
-"""The word count of the examples, in Python and in YAML: the same wiring."""
+"""The word count of the examples, in Python and in YAML, has the same wiring."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def wiring_of(topology: Topology) -> dict[str, Any]:
 
 
 def test_both_are_wired_alike() -> None:
-    """Name, settings, components in their order, tasks, streams and groupings; and what the ends read and write."""
+    """This covers name, settings, components in order, tasks, streams, groupings and topics."""
     coded, wired = topology(), load_topology(FILE)
     assert (wired.name, wired.config) == (coded.name, coded.config)
     assert wiring_of(wired) == wiring_of(coded)
@@ -36,7 +36,7 @@ def test_both_are_wired_alike() -> None:
 
 
 def test_both_count_alike(local_cluster: Any) -> None:
-    """From topic to topic."""
+    """The counts go from topic to topic."""
     found = []
     for each in (topology(), load_topology(FILE)):
         kafka = FakeKafka({"sentences": 1, "word-counts": 2})

@@ -32,7 +32,7 @@ class Source(Spout):
 
 
 def topology(tasks: int, *fields: str) -> Topology:
-    """A bolt behind a spout."""
+    """Builds a spout and a bolt."""
     builder = TopologyBuilder("t")
     builder.set_spout("source", Source(), 3)
     builder.set_bolt("count", Bolt(), tasks).fields_grouping("source", Fields(*fields))
@@ -47,7 +47,7 @@ def topology(tasks: int, *fields: str) -> Topology:
 def test_owner_is_chosen_by_the_grouping(
     tasks: int, values: tuple[Any, Any], fields: tuple[str, ...]
 ) -> None:
-    """For any values, fields and number of tasks."""
+    """This holds for any values, fields and number of tasks."""
     built = topology(tasks, *fields)
     route = routes(built, "source", 1, Outbox(built))["default"]
     ((chosen,),) = (lane.targets for lane in route.choose(values))
@@ -69,7 +69,7 @@ def test_json_list_in_the_key_gives_the_grouping_values(values: tuple[Any, Any])
 
 
 def test_owner_is_unknown_if_inputs_are_grouped_differently() -> None:
-    """By another number of fields, or by none; one task alone has all there is."""
+    """Some inputs have groupings with more fields or none. A single task owns every key."""
 
     def told(*grouped: list[str], tasks: int = 4) -> Outline:
         edges = [

@@ -25,7 +25,7 @@ from tests.unit.operations.rebuilding import End
 
 
 def reading(**more: Any) -> Topology:
-    """A topology with a KafkaSpout of that config."""
+    """Builds a topology with a KafkaSpout of that config."""
     given = {"topic": "in", "zk_root": "/kstorm", "id": "mine", **more}
     hosts = given.pop("hosts", KafkaHosts())
     config = SpoutConfig(hosts, given.pop("topic"), given.pop("zk_root"), given.pop("id"), **given)
@@ -68,7 +68,7 @@ def test_outline_has_the_names_and_numbers_of_its_topology() -> None:
 
 
 def test_outline_has_the_source_of_a_kafka_spout() -> None:
-    """With its retries and its servers, and nothing that a login takes."""
+    """The source has its retries and its servers, but no login."""
     secret = {"sasl.password": "a secret"}
     topology = reading(
         retry_initial_delay_ms=5,
@@ -100,7 +100,7 @@ def test_outline_has_the_source_of_a_kafka_spout() -> None:
 
 
 def test_topic_without_a_reader_lists_the_readers() -> None:
-    """By its name, or by a regular expression, of which each topic has a node of its own."""
+    """Readers have a topic's name or a regular expression. Each matching topic has its own node."""
     found = outline_of(reading(topic="in-.*", kafka_topic_wildcard_match=True))
     assert found.reader_of("in-1") == "lines"
     assert found.readings["lines"].path_of("in-1") == "/kstorm/mine/in-1"

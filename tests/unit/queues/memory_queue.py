@@ -26,7 +26,7 @@ class MemoryQueue:
         """The acked messages, in order."""
         self.readers: list[MemoryReader] = []
         self.opened_with: list[object] = []
-        """The arguments of every opening."""
+        """The arguments of each opening."""
         self.resources = {QUEUES: QueuePorts(self._open, self._open)}
 
     @property
@@ -42,7 +42,7 @@ class MemoryQueue:
 
 
 class MemoryReader:
-    """A `QueueReader` that has fetched two messages ahead, as one with a prefetch would."""
+    """A `QueueReader` that has prefetched two messages."""
 
     def __init__(self, queue: MemoryQueue, number: int) -> None:
         self._queue, self._number, self._tags = queue, number, count()
@@ -96,6 +96,6 @@ class MemoryReader:
 
 
 def spouts() -> list[QueueSpout]:
-    """One of each kind, on a queue of lines."""
+    """Builds one spout of each kind, on a queue of lines."""
     rabbit = RabbitMQSpout(RabbitMQConfig("lines", scheme=SchemeAsMultiScheme(StringScheme())))
     return [rabbit, KestrelSpout("localhost", 22133, "lines", StringScheme())]

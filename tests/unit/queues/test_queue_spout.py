@@ -41,7 +41,7 @@ class Hold(Bolt):
 
 
 class FailOnce(BasicBolt):
-    """Fails each value the first time that it sees it."""
+    """Fails each value at its first occurrence."""
 
     seen: set[str]
 
@@ -96,7 +96,7 @@ def held_by(cluster: LocalCluster) -> list[Tuple]:
 
 
 def release(cluster: LocalCluster, tuple: Tuple, verdict: str) -> None:
-    """Has the bolt ack or fail a tuple that it holds, and all that follows from it happen."""
+    """Makes the bolt ack or fail a held tuple, and runs until idle."""
     bolt = cluster.instance("bolt")
     assert isinstance(bolt, Hold)
     bolt.held.remove(tuple)
@@ -120,7 +120,7 @@ def test_message_is_acked_when_its_tree_is_complete(spout: QueueSpout, local_clu
 
 @pytest.mark.parametrize("spout", spouts(), ids=["rabbitmq", "kestrel"])
 def test_failed_message_is_returned_and_redelivered(spout: QueueSpout, local_cluster: Make) -> None:
-    """Each fails once, and each is done in the end."""
+    """Each message fails once, and is done in the end."""
     queue = MemoryQueue(b"a", b"b", b"c")
     cluster = local_cluster(topology(spout, FailOnce()), resources=queue.resources)
     cluster.run_until_idle()
@@ -144,7 +144,10 @@ def test_timed_out_message_is_returned(spout: QueueSpout, local_cluster: Make) -
 def test_spout_crash_loses_no_message(
     spout: QueueSpout, local_cluster: Make, kstorm_seed: int
 ) -> None:
-    """Its connection dies with it: the queue has back what was open, and the next life emits it."""
+    """The connection ends too, so the queue has its open messages again.
+
+    The new process emits them.
+    """
     messages = [b"%d" % number for number in range(12)]
     queue = MemoryQueue(*messages)
     cluster = local_cluster(topology(spout, FailOnce()), resources=queue.resources)
@@ -189,7 +192,7 @@ def test_message_with_a_failed_tuple_is_returned_once(
     for tuple in list(held_by(cluster)):
         release(cluster, tuple, "ack")
     assert queue.done == [b"a b c"]
-    assert cluster.errors == []  # the queue knows of nothing that is acked or put back twice
+    assert cluster.errors == []  # the queue has no message that was acked or returned twice
 
 
 def test_a_message_without_tuples_is_done_at_once(local_cluster: Make) -> None:
@@ -212,7 +215,7 @@ def test_a_message_without_tuples_is_done_at_once(local_cluster: Make) -> None:
 def test_unemittable_message_is_acked_after_its_dead_letter_is_stored(
     value: bytes, reason: str, local_cluster: Make
 ) -> None:
-    """With its bytes; what comes after it is processed."""
+    """The letter has its bytes. Later messages are processed."""
     queue = MemoryQueue(value, b"a")
     cluster = words_of(queue, local_cluster, Hold())
     while cluster.step():
@@ -242,7 +245,7 @@ class Picky(CustomStreamGrouping):
 
 
 class Take(BasicBolt):
-    """Takes everything."""
+    """Accepts every tuple."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """Does nothing."""
@@ -272,7 +275,7 @@ def test_a_message_on_which_a_grouping_raises_is_a_dead_letter(
 
 
 def test_open_messages_are_limited(local_cluster: Make) -> None:
-    """Two trees are allowed: the rest waits in the reader or in the queue."""
+    """With a limit of two trees, the other messages wait in the reader or in the queue."""
     queue = MemoryQueue(*(b"%d" % number for number in range(9)))
     cluster = words_of(queue, local_cluster, Hold(), topology_max_spout_pending=2)
     cluster.run_until_idle()
@@ -282,7 +285,7 @@ def test_open_messages_are_limited(local_cluster: Make) -> None:
 
 
 def test_the_readers_limit_is_the_pending_limit(local_cluster: Make) -> None:
-    """RabbitMQ learns how many messages to send ahead, Kestrel's reader how many connections to make to each host."""
+    """It is RabbitMQ's prefetch, and the number of Kestrel's connections per host."""
     queue = MemoryQueue()
     for spout in spouts():
         local_cluster(
@@ -296,14 +299,14 @@ def test_the_readers_limit_is_the_pending_limit(local_cluster: Make) -> None:
 
 
 def test_without_ackers_messages_are_acked_on_emit(local_cluster: Make) -> None:
-    """Best effort, as in Storm."""
+    """This is best effort, as in Storm."""
     queue = MemoryQueue(b"a b")
     words_of(queue, local_cluster, Hold(), topology_acker_executors=0).run_until_idle()
     assert queue.done == [b"a b"]
 
 
 def test_deactivated_spout_returns_fetched_messages_and_closed_spout_all() -> None:
-    """A task that is moved lets its trees finish, while others may have what it only had fetched ahead."""
+    """A task that is moved finishes its trees. Others may get its prefetched messages."""
     queue = MemoryQueue(b"a", b"b", b"c")
     spout = RabbitMQSpout(RabbitMQConfig("words", scheme=Words()))
     wired = topology(spout, Hold(), topology_max_spout_pending=1)
@@ -320,7 +323,7 @@ def test_deactivated_spout_returns_fetched_messages_and_closed_spout_all() -> No
 
 
 def test_a_problem_is_shown_to_the_readiness_check_and_reported_once(local_cluster: Make) -> None:
-    """It is not repeated at every call, and a new one after it is gone is reported again."""
+    """It is not repeated at every call. A later problem is reported again."""
     queue = MemoryQueue()
     cluster = words_of(queue, local_cluster, Hold())
     cluster.run_until_idle()

@@ -9,7 +9,7 @@ from kstorm.topology import BasicBolt, Bolt, Component, Spout, StatefulBasicBolt
 
 @pytest.mark.parametrize("kind", [Spout, Bolt, BasicBolt, StatefulBolt, StatefulBasicBolt])
 def test_a_component_that_says_nothing_of_itself(kind: type[Component]) -> None:
-    """It has no figures of its own, and no problem."""
+    """By default it has no metrics and no problem."""
     component = kind()
     assert component.metrics() == {}
     assert component.problem() is None

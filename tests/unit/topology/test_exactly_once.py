@@ -47,7 +47,7 @@ def built(source: Spout, bolt: Bolt, guarantee: str = EXACTLY_ONCE) -> Topology:
 
 
 def test_kafka_in_and_kafka_out_is_taken() -> None:
-    """With the settings that both have by default; and that is what the components are shown."""
+    """The spout and the sink have default settings. The components see the effective ones."""
     topology = built(spout(), sink())
     assert [spec.config.exactly_once for spec in topology.components.values()] == [True, True]
 
@@ -93,7 +93,7 @@ def test_spout_without_a_position_is_refused(source: Callable[[], Spout], why: s
 def test_a_sink_outside_of_the_transaction_is_refused(
     bolt: Callable[[], KafkaBolt], why: str
 ) -> None:
-    """Its records could not be in the transaction of its process; at least once it is taken."""
+    """Its records could not be in its process's transaction. With at least once it is accepted."""
     with pytest.raises(TopologyError, match=f"'sink' cannot be processed exactly once: .*{why}"):
         built(spout(), bolt())
     built(spout(), bolt(), AT_LEAST_ONCE)
@@ -104,7 +104,7 @@ def test_a_sink_outside_of_the_transaction_is_refused(
 )
 @pytest.mark.parametrize("name", ["source", "sink"])
 def test_guarantee_of_a_component_is_refused(whole: str, own: str, name: str) -> None:
-    """Its process would work in epochs or not, and its tasks the other way."""
+    """A process cannot work in epochs for some of its tasks only."""
     builder = TopologyBuilder("t", Config(topology_processing_guarantee=whole))
     declared: dict[str, Any] = {"source": builder.set_spout("source", spout())}
     declared["sink"] = builder.set_bolt("sink", sink()).shuffle_grouping("source")
@@ -119,7 +119,7 @@ def test_guarantee_of_a_component_is_refused(whole: str, own: str, name: str) ->
 
 
 def test_unknown_guarantee_is_refused() -> None:
-    """The ones that there are are named; best effort has another switch."""
+    """The error lists the valid ones. Best effort is another setting."""
     said = re.escape(
         "must be one of 'at_least_once', 'exactly_once'; for best effort, set topology_acker_executors=0"
     )
@@ -146,7 +146,7 @@ def test_settings_out_of_their_range(setting: str, value: float, why: str) -> No
 
 
 def test_retries_can_be_off_and_at_once() -> None:
-    """No retry, no pause and a pause that does not grow are choices."""
+    """The valid settings are no retry, no pause, and a constant pause."""
     config = Config(
         topology_bolt_retry_limit=0,
         topology_bolt_retry_initial_delay_ms=0,

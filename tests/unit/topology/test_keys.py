@@ -1,4 +1,4 @@
-"""One canonical form of keys: what is one key, what is not, and that all forms of it agree."""
+"""The canonical form of keys: equal and different keys, in all their forms."""
 
 import re
 from base64 import b64encode
@@ -113,7 +113,7 @@ SAME: list[list[Any]] = [
 
 @pytest.mark.parametrize("group", SAME)
 def test_one_key_has_one_text_one_task_and_one_group(group: list[Any]) -> None:
-    """Alone, as a part of a key, and inside a value."""
+    """This holds for keys alone, in compound keys, and within values."""
     for make in (lambda value: [value], lambda value: ["x", value], lambda value: [[value], 1]):
         keys = [make(value) for value in group]
         assert len({key_text(key) for key in keys}) == 1
@@ -133,7 +133,7 @@ def test_a_key_is_the_same_after_its_way_to_another_task(group: list[Any]) -> No
 
 
 def test_different_keys_have_different_texts_and_groups() -> None:
-    """1, "1", True, b"1" and so on are keys of their own."""
+    """For example, 1, "1", True and b"1" are different keys."""
     for one, other in combinations(SAME, 2):
         assert key_text(one[:1]) != key_text(other[:1]), (one, other)
         assert list_text(one[:1]) != list_text(other[:1]), (one, other)
@@ -142,7 +142,7 @@ def test_different_keys_have_different_texts_and_groups() -> None:
 
 @pytest.mark.parametrize("group", SAME)
 def test_a_text_is_read_as_its_key(group: list[Any]) -> None:
-    """So that a state returns its keys, with the type that they arrived with."""
+    """So a state returns its keys with their original types."""
     for key in (group[:1], ["x", *group[:1]]):
         found = key_values(key_text(key))
         assert key_text(found) == key_text(key)
@@ -163,7 +163,7 @@ def test_forms_of_any_two_values_agree(one: Any, other: Any) -> None:
 
 @given(st.lists(st.integers() | st.floats() | st.booleans() | st.text() | st.none()))
 def test_a_column_is_grouped_as_its_texts(column: list[Any]) -> None:
-    """NaN too, which no dict finds again."""
+    """This includes NaN, which a dict cannot find again."""
     column = [each for each in column if type(each) is not int or -(2**63) <= each < 2**64]
     assert len(set(comparable(column))) == len({key_text([each]) for each in column})
 

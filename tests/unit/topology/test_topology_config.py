@@ -16,7 +16,10 @@ SWITCHES = {"topology_debug", "topology_enable_message_timeouts"}
 
 
 def test_defaults_are_storms_where_storm_has_one() -> None:
-    """Thirty seconds, one acker, no ticks; pending is finite, unlike Storm's."""
+    """They are thirty seconds, one acker and no ticks.
+
+    Unlike in Storm, the pending limit is finite.
+    """
     config = Config()
     assert config.topology_message_timeout_secs == 30
     assert config.topology_acker_executors == 1
@@ -37,7 +40,7 @@ def test_every_field_has_its_docstring() -> None:
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Config)])
 @pytest.mark.parametrize("value", ["1", b"1", [1], float("nan"), float("inf")])
 def test_values_of_the_wrong_type(field: str, value: Any) -> None:
-    """A string where a number belongs, or no number at all, is refused with the field's name."""
+    """A string in place of a number, or NaN, is refused with the field's name."""
     with pytest.raises(ConfigError, match=field):
         Config(**{field: value})
 
@@ -66,21 +69,21 @@ def test_nothing_is_negative(field: str) -> None:
 
 
 def test_settings_that_may_be_zero() -> None:
-    """No ackers and no rest between polls are choices; a timeout of zero is a mistake."""
+    """No ackers and no rest between polls are valid, but a timeout of zero is a mistake."""
     Config(topology_acker_executors=0, topology_sleep_spout_wait_strategy_time_ms=0)
     with pytest.raises(ConfigError, match="topology_message_timeout_secs is 0: it must be above 0"):
         Config(topology_message_timeout_secs=0)
 
 
 def test_acker_tasks() -> None:
-    """None without ackers; never fewer than acker processes."""
+    """The number is 0 without ackers, and otherwise at least that of acker processes."""
     assert Config(topology_acker_executors=0).acker_tasks == 0
     assert Config().acker_tasks == 4
     assert Config(topology_acker_executors=6).acker_tasks == 6
 
 
 def test_overrides() -> None:
-    """A copy with changes, checked as the original was."""
+    """The result is a checked copy with changes."""
     config = Config(topology_debug=True)
     changed = config.override(topology_max_spout_pending=5)
     assert (changed.topology_debug, changed.topology_max_spout_pending) == (True, 5)
@@ -90,7 +93,7 @@ def test_overrides() -> None:
 
 
 def test_message_timeouts_can_be_off() -> None:
-    """There is then no time after which a tree fails, whatever the timeout would be."""
+    """Then a tree never times out, and the timeout's value does not matter."""
     assert Config(topology_message_timeout_secs=5).message_timeout_secs == 5
     config = Config(topology_message_timeout_secs=5, topology_enable_message_timeouts=False)
     assert config.message_timeout_secs == math.inf
@@ -157,7 +160,7 @@ def test_a_setting_spelt_wrongly(name: str, meant: str) -> None:
 
 
 def test_unknown_settings_are_rejected() -> None:
-    """Kstorm's own prefix is kstorm's; a setting of it belongs to where it is checked; a name is a string."""
+    """The prefix of kstorm is reserved. A name must be a string."""
     with pytest.raises(
         ConfigError, match="no setting 'topology_zzz': the settings are topology_acker_checkpoint"
     ):

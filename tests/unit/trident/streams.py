@@ -1,4 +1,4 @@
-"""Streams for the tests, and what comes of them."""
+"""Streams for the tests, and the results of their operations."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ class Split(Function):
 
 
 def wired(*fields: str, do: Callable[[Stream], Any], name: str = "t") -> Topology:
-    """A topology of one stream `in` with these fields."""
+    """Builds a topology of one stream `in` with these fields."""
     topology = TridentTopology(name)
     do(topology.new_stream("in", FeederSpout(Fields(*fields))))
     return topology.build()

@@ -15,7 +15,10 @@ from tests.unit.trident.streams import Rows, last_by_key, of_partition
 
 @pytest.mark.parametrize(("precision", "error"), [(12, 0.05), (9, 0.14)])
 def test_the_estimate_is_near(precision: int, error: float) -> None:
-    """Within three times the standard error, with each value ten times, in one batch and in parts that are combined."""
+    """It is within three standard errors.
+
+    Each value occurs ten times, in one batch or in combined parts.
+    """
     count = ApproximateDistinct(precision)
     rows = [(number,) for number in range(20_000)] * 10
     random.Random(7).shuffle(rows)
@@ -83,7 +86,7 @@ def test_a_precision_that_cannot_be() -> None:
 
 
 def test_it_says_which_package_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When streams are wired, not when a task is at work; and nothing else needs it."""
+    """The error comes when streams are wired, not when a task runs. Nothing else needs the package."""
     monkeypatch.setitem(sys.modules, "datasketches", None)
     with pytest.raises(ConfigError, match=r"pip install 'kstorm\[sketches\]'"):
         ApproximateDistinct()

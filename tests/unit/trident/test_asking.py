@@ -17,7 +17,7 @@ from tests.unit.introspection.test_key_owner import VALUES
 
 
 def grouped(*fields: str) -> Topology:
-    """Counts by these fields."""
+    """Builds a count by these fields."""
     topology = TridentTopology("wordcount")
     stream = topology.new_stream("in", FeederSpout(Fields("word", "day"))).group_by(Fields(*fields))
     stream.persistent_aggregate(kstorm_state(), Count(), Fields("count")).parallelism_hint(5)

@@ -1,4 +1,4 @@
-"""States in a database: what is counted there, whatever dies between the database and Kafka."""
+"""States in a database: the counts after crashes between the database and Kafka."""
 
 import json
 import sqlite3
@@ -68,7 +68,7 @@ class Memory(BackingMap):
 
 
 def word_count(state: MapFactory, aggregator: Any = None) -> Topology:
-    """Sentences to counts in a database."""
+    """Builds a word count in a database."""
     topology = TridentTopology("wordcount")
     words = (
         topology.new_stream("sentences", FeederSpout("sentence"))
@@ -103,7 +103,7 @@ def transactional(memory: Memory) -> dict[str, int]:
 def test_counts_are_exact_whatever_dies(
     kind: Callable[[BackingMap], MapFactory], stored: Callable[[Memory], dict[str, int]]
 ) -> None:
-    """At each step between the database and Kafka, by random schedules; and each new value is written to Kafka once."""
+    """Random schedules crash at each step. Each new value is written to Kafka once."""
     databases: list[Memory] = []
 
     def build() -> Topology:
@@ -174,7 +174,7 @@ def test_a_database_of_sql(kind: Callable[[BackingMap], MapFactory], tmp_path: P
 
 
 class Length(Average):
-    """The mean length of a word."""
+    """Computes the mean length of a word."""
 
     def init(self, tuple: TridentTuple) -> list[Any]:
         return [len(tuple["word"]), 1]
@@ -187,7 +187,7 @@ def sql(tmp_path: Path) -> SqlMap:
 
 
 def test_a_life_that_has_ended_writes_nothing(tmp_path: Path) -> None:
-    """Not even to keys that the new one has not touched."""
+    """It does not even write keys that the new process has not touched."""
     database = sql(tmp_path)
     old, stored = database.begin_life("t/0")
     assert stored == []
@@ -224,7 +224,7 @@ class State(dict[str, Any]):
 
 
 def test_values_of_a_lost_epoch_are_rolled_back() -> None:
-    """In Storm it stays, if the batch that comes again has other keys."""
+    """In Storm the value stays if the repeated batch has other keys."""
     memory = Memory()
     state: Any = State()
     first = OpaqueMap(memory).map("t/0")
@@ -262,7 +262,7 @@ def test_database_of_another_topology_is_refused() -> None:
 
 
 class Absent(Memory):
-    """Does not answer the first questions."""
+    """Does not respond to the first requests."""
 
     away = 5
 
@@ -274,7 +274,7 @@ class Absent(Memory):
 
 
 def test_tuples_wait_during_a_database_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often it has not answered, no tuple fails, and none is given up."""
+    """The number of missing answers does not matter. No tuple fails or is given up."""
     monkeypatch.setattr("kstorm.trident.bolts.AGAIN_SECS", 0.0)
     database = Absent()
     inputs: dict[str, Any] = {"sentences": [["a b a"], ["b"]], "asked": [["a"]]}
@@ -314,7 +314,7 @@ def test_the_value_before_is_kept_from_a_reducer_that_changes_it_in_place() -> N
 def test_committed_unwritten_values_are_not_read_from_the_database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However little is remembered."""
+    """This holds for any size of the cache."""
     monkeypatch.setattr("kstorm.trident.external._MOST_CACHED", 0)
     state: Any = State()
     found = TransactionalMap(Memory()).map("t/0")
@@ -343,7 +343,7 @@ def test_changes_of_a_failed_execution_are_discarded() -> None:
 
 @pytest.mark.parametrize("kind", [OpaqueMap, TransactionalMap, NonTransactionalMap])
 def test_a_value_is_read_as_the_database_returns_it(kind: Any) -> None:
-    """Also before it is there; and what cannot be stored is refused before its epoch ends."""
+    """This includes values before they are stored. An unstorable value fails before its epoch ends."""
     state = kind(Memory()).map("t")
     state.begin(TaskStateStub())
     state.open()
@@ -361,7 +361,7 @@ def test_a_value_is_read_as_the_database_returns_it(kind: Any) -> None:
 
 
 class TaskStateStub:
-    """A task's own state without anything in it."""
+    """An empty state of a task."""
 
     def get(self, key: str, default: Any = None) -> Any:
         return default

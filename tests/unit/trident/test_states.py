@@ -42,7 +42,7 @@ COUNTS = Counter(word for sentence in TEXT for word in sentence.split())
 
 
 def word_count(hint: int = 2) -> Topology:
-    """Storm's tutorial: sentences to counts, and queries of them."""
+    """Builds Storm's tutorial: a word count of sentences, and its queries."""
     topology = TridentTopology("wordcount")
     counts = (
         topology.new_stream("sentences", FeederSpout("sentence"))
@@ -60,7 +60,7 @@ def word_count(hint: int = 2) -> Topology:
 
 
 def last_counts(cluster: LocalCluster) -> dict[str, int]:
-    """The highest of each word that came out."""
+    """Returns the highest emitted count of each word."""
     found: dict[str, int] = {}
     for word, count in cluster.emitted("count"):
         found[word] = max(count, found.get(word, 0))
@@ -103,7 +103,7 @@ def test_counts_are_exact_whatever_dies() -> None:
 
 
 def test_a_part_is_combined_before_it_travels() -> None:
-    """So a word travels once a batch, however often it is in it; and not where an operation would be a hop of its own."""
+    """A word is sent once per batch, however often it occurs. A separate hop is never added for it."""
     topology = word_count()
     assert topology.component("split").streams["default"].fields == Fields("word", "value")
     result = complete_topology(
@@ -118,7 +118,7 @@ def test_a_part_is_combined_before_it_travels() -> None:
 
 
 def test_only_the_fields_that_are_needed_travel() -> None:
-    """A sentence does not go along with each of its words; what all fields are given to needs them all."""
+    """A sentence is not sent with each of its words. An operation on all fields needs all of them."""
 
     def travelling(*given: Any) -> Fields:
         topology = TridentTopology("t")
@@ -149,7 +149,7 @@ def test_only_the_fields_that_are_needed_travel() -> None:
 )
 @pytest.mark.parametrize("mapped", [False, True], ids=["as they come", "in parts"])
 def test_a_total_of_all(aggregator: CombinerAggregator, total: Any, mapped: bool) -> None:
-    """Without groups there is one value."""
+    """Without groups, there is a single value."""
 
     def do(stream: Stream) -> Any:
         return (stream.map(lambda n: n) if mapped else stream).persistent_aggregate(
@@ -180,7 +180,7 @@ def test_a_reducer_goes_on_from_what_is_stored() -> None:
 
 
 class Known(StateUpdater):
-    """Emits what it sees for the first time."""
+    """Emits each value when it first occurs."""
 
     def update_state(
         self, state: MapState, tuples: Sequence[TridentTuple], collector: TridentCollector
@@ -248,7 +248,7 @@ def test_keys_that_differ_are_stored_apart(keys: tuple[list[Any], list[Any]]) ->
 
 
 def test_several_can_be_read_and_changed_at_once() -> None:
-    """Storm's `MapState`."""
+    """This is Storm's `MapState`."""
     kept: dict[str, Any] = {}
 
     class State:
@@ -272,7 +272,7 @@ def test_several_can_be_read_and_changed_at_once() -> None:
 
 
 def test_what_a_batch_changed_is_taken_back_with_it() -> None:
-    """A tuple that fails is tried again alone, and is a dead letter in the end; those of its batch count once."""
+    """A failed tuple is retried alone, and becomes a dead letter in the end. The others count once."""
 
     class Picky(CombinerAggregator):
         def init(self, tuple: TridentTuple) -> int:

@@ -1,4 +1,4 @@
-"""Storm's "Trident State", from its beginning to its end: each of its examples, written here, with its own figures."""
+"""Storm's "Trident State", in its order: each of its examples, with its own numbers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ def test_an_opaque_value(txid: int, stored: list[Any]) -> None:
 
 
 class Locations:
-    """A database of one's own, outside of all processes."""
+    """A user's own database, outside of all processes."""
 
     def __init__(self) -> None:
         self.rows: dict[int, str] = {}
@@ -126,7 +126,7 @@ class LocationUpdater(StateUpdater):
 
 
 def test_locations() -> None:
-    """Changed by one stream; asked by another, as a static state of the same database."""
+    """One stream updates them. Another queries a static state of the same database."""
     database = Locations()
     topology = TridentTopology("locations")
     factory = LocationDBFactory(database)
@@ -147,7 +147,9 @@ def test_locations() -> None:
 
 
 def test_a_map_state() -> None:
-    """`multiGet`, `multiUpdate`, `multiPut`, and what Storm's `RemovableMapState` and `ITupleCollection` add."""
+    """It has `multiGet`, `multiUpdate`, `multiPut`, and Storm's `RemovableMapState` and
+    `ITupleCollection`.
+    """
     own: Any = OwnState()
     state = MapState(own)
     state.multi_put([["a", 1], ["[b"]], [1, 2])
@@ -192,7 +194,7 @@ def all_of_it(number: Any = Count) -> Any:
 
 
 def test_state_without_groups_has_one_value() -> None:
-    """Storm's `SnapshotGet`, however many tasks there are."""
+    """This is Storm's `SnapshotGet`, for any number of tasks."""
     with LocalCluster(all_of_it()) as cluster:
         feed(cluster, "asked", *([number] for number in range(5)))
         feed(cluster, "in", ["the cow the"])
@@ -203,7 +205,7 @@ def test_state_without_groups_has_one_value() -> None:
 
 
 def test_all_entries_of_a_state_can_be_queried() -> None:
-    """Storm's `TupleCollectionGet`: each task answers for its part."""
+    """This is Storm's `TupleCollectionGet`: each task returns its part."""
     with LocalCluster(all_of_it()) as cluster:
         feed(cluster, "in", ["the cow jumped over the moon"])
         feed(cluster, "asked", [1])
@@ -237,7 +239,7 @@ def test_database_state_cannot_list_its_keys() -> None:
     asked.state_query(counts, (), TupleCollectionGet(), Fields("word", "count")).name("all")
     with pytest.raises(
         StorageError, match="a state in a database does not list"
-    ):  # for queries of one's own
+    ):  # for user-defined queries
         ResultMap(OpaqueMap(Memory()).map("count/0"), str).get_tuples()
     with pytest.raises(
         TopologyError,

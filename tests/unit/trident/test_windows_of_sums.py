@@ -1,4 +1,4 @@
-"""Windows that keep a value for each group in place of tuples: they show what windows of tuples would."""
+"""Windows that store a value per group instead of tuples. Their results are those of tuple windows."""
 
 import json
 from collections import Counter, defaultdict
@@ -24,7 +24,7 @@ FIELDS = Fields("key", "n", "at")
 
 
 def sums(window: Window) -> Any:
-    """The bolt that adds up `n` by `key`."""
+    """Builds the bolt that sums `n` by `key`."""
     return window_bolt(
         window,
         aggregate_step(Sum(), Fields("key"), Fields("n"), Fields("sum"), FIELDS)[1],
@@ -42,7 +42,7 @@ def test_it_keeps_tuples_only_where_it_has_to() -> None:
 def by_definition(
     tuples: Sequence[tuple[str, int, int]], length: int, slide: int, until: int
 ) -> list[list[Any]]:
-    """All sums of all windows, window by window."""
+    """Returns all sums of all windows, one window after the other."""
     found: list[list[Any]] = []
     for end in range(-40 // slide * slide, until + 1, slide):
         totals: dict[str, int] = defaultdict(int)
@@ -118,7 +118,7 @@ def check_by_definition(
 
 
 LONG_AFTER = 1000
-"""When every window has ended."""
+"""A time after the end of every window."""
 
 
 class FailingError(Exception):
@@ -132,7 +132,7 @@ class Failing:
         self._after = list(after)
 
     def __call__(self, one: int, other: int) -> int:
-        """The sum."""
+        """Returns the sum."""
         if self._after:
             self._after[0] -= 1
             if not self._after[0]:
@@ -211,7 +211,7 @@ class Run:
         self.found: dict[tuple[int, str], int] = {}
 
     def until_done(self, do: Callable[[], None]) -> None:
-        """Again and again, with a manager as it was stored. Then all is stored."""
+        """Shows windows repeatedly, with a restored manager each time, until all is done."""
         done = False
         while not done:
             with suppress(FailingError):
@@ -229,7 +229,7 @@ class Run:
         self.state._make_room()
 
     def add(self, key: str, value: int, at: int) -> None:
-        """A tuple."""
+        """Adds a tuple."""
         row: Any = (key, value)
         self._manager.add(at, row)
 
@@ -254,7 +254,7 @@ CLOSING = [[key, 0, 1000] for key in "abc"]
 
 
 def build() -> Topology:
-    """Sums of each key in windows of 20 ms, every 10."""
+    """Builds sums per key in windows of 20 ms, every 10 ms."""
     topology = TridentTopology("sums")
     window = Window(Duration(20), Duration(10)).with_timestamp_field("at").with_lag(Duration(100))
     stream = topology.new_stream("in", FeederSpout("key", "n", "at")).group_by("key")
@@ -264,7 +264,7 @@ def build() -> Topology:
 
 @pytest.mark.parametrize("many", [0, 1000])
 def test_sums_are_exact_whatever_dies(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is late here, as the lag is longer than all. Read pane by pane or by chains."""
+    """The lag is longer than the test, so nothing is late. Reads are by panes or by chains."""
     monkeypatch.setattr(pane_aggregates, "MANY", many)
     expected = Counter(
         (key, total)
@@ -283,7 +283,7 @@ def test_sums_are_exact_whatever_dies(many: int, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_look_at_long_windows_changes_little_and_reads_little() -> None:
-    """Whatever look it is: the keys do not turn their chains all at once, and no window is read whole."""
+    """Keys do not rebuild their chains at the same time, and no window is read as a whole."""
     tester = BoltTester(sums(Window(Duration(200), Duration(1)).with_timestamp_field("at")), FIELDS)
     assert type(tester._runs._manager) is pane_aggregates.PaneAggregateManager  # type: ignore[union-attr]
     put, get = tester._state.put, tester._state.get

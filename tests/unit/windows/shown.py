@@ -10,14 +10,14 @@ from kstorm.windows import TupleWindow, WindowedBolt
 
 
 class Shown(WindowedBolt):
-    """Emits what it is shown: values, new ones, expired ones, and where the window begins and ends."""
+    """Emits each window: all, new and expired values, and its start and end."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """One field."""
+        """Declares one field."""
         declarer.declare("all", "new", "expired", "start", "end")
 
     def execute(self, window: TupleWindow) -> None:
-        """Emits it."""
+        """Emits the window."""
         parts = ([tuple["n"] for tuple in part] for part in (window, window.new, window.expired))
         self.collector.emit([*parts, window.start_timestamp, window.end_timestamp])
 
@@ -40,7 +40,7 @@ class Run:
             self.tester.give([number, number if at is None else at], source)
 
     def tick(self, now: float | None = None) -> None:
-        """A tick, when it is so late."""
+        """Ticks at the given time."""
         self.now = self.now if now is None else now
         self.tester.tick()
 
@@ -51,5 +51,5 @@ class Run:
 
     @property
     def spans(self) -> list[list[Any]]:
-        """The beginnings and ends."""
+        """Returns the starts and ends."""
         return [found[3:] for found in self.tester.emitted()]

@@ -53,7 +53,7 @@ def test_left_join_keeps_tuples_without_a_partner() -> None:
 
 
 def test_three_sources_and_a_field_within_a_map() -> None:
-    """The third is joined by another field of the first."""
+    """The third source is joined by another field of the first."""
     join = JoinBolt("orders", "id").join("payments", "order", "orders")
     join.left_join("people", "name", "orders", prior_field="who").select(
         "cents", "people:home.city", "home.street"
@@ -140,7 +140,7 @@ def test_equal_numbers_are_joined() -> None:
     ],
 )
 def test_inputs_are_the_joined_sources(make: Any, said: str) -> None:
-    """Tuples of another source were dropped silently. Storm raises when they arrive."""
+    """Otherwise tuples of another source would be dropped. Storm raises when they arrive."""
     inputs: dict[Any, list[str]] = {"orders": ["id", "who"], "payments": ["order", "cents"]}
     with pytest.raises(TopologyError, match=said):
         BoltTester(make().with_tumbling_window(Count(1)), inputs=inputs)

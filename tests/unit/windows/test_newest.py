@@ -1,4 +1,4 @@
-"""Windows of a number of tuples that end by time: what is kept for them, and what they have."""
+"""Windows of a tuple count that end by time: their stored tuples, and their contents."""
 
 from random import Random
 from typing import Any
@@ -15,14 +15,16 @@ from tests.unit.windows.shown import Run, Shown
 
 
 def stored(run: Run) -> int:
-    """The number of tuples in the state."""
+    """Returns the number of tuples in the state."""
     return sum(1 for _ in run.tester._state.range("w/t/", "w/t0"))
 
 
 @pytest.mark.parametrize("order", ["up", "down", "shuffled"])
 @pytest.mark.parametrize("event_time", [True, False])
 def test_what_no_window_can_have_is_not_kept(order: str, event_time: bool) -> None:
-    """The state held all tuples of the slide: 5,000 here, an hour of them in the issue."""
+    """Otherwise the state would hold every tuple of the slide: 5,000 here, and an hour of them in
+    the issue.
+    """
     bolt = Shown().with_window(Count(3), Duration.hours(1))
     run = Run(bolt.with_timestamp_field("ts") if event_time else bolt)
     numbers = list(range(1, 5001))
@@ -48,7 +50,7 @@ def test_what_no_window_can_have_is_not_kept(order: str, event_time: bool) -> No
 def definition(
     times: list[int], length: int, slide: int, until: int
 ) -> list[tuple[int, list[int], list[int], list[int]]]:
-    """The end of each window that has a new tuple, with all, new and expired ones."""
+    """Returns the end of each window with a new tuple, and its all, new and expired tuples."""
     found, shown, before = [], -1, list[int]()
     order = sorted(range(len(times)), key=lambda number: (times[number], number))
     for end in range(0, until + 1, slide):
@@ -71,7 +73,7 @@ def definition(
 def test_windows_have_what_they_have_by_definition(
     rounds: list[list[int]], length: int, slide: int, lag: int, dies: set[int]
 ) -> None:
-    """In any order, with several windows open, and after the state was loaded again."""
+    """The tuples come in any order, several windows are open, and the state is restored at times."""
     bolt = Shown().with_window(Count(length), Duration(slide)).with_timestamp_field("ts")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kstorm.windows.newest._FEW", 0)

@@ -25,14 +25,14 @@ Given = tuple[str, int]
 
 
 class Visits(WindowedBolt):
-    """Emits of each session whose it is, when it was, and the numbers of its tuples."""
+    """Emits the user, the start, the end and the numbers of each session."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Declares the session's fields."""
         declarer.declare("user", "start", "end", "numbers")
 
     def execute(self, window: TupleWindow) -> None:
-        """One for each session."""
+        """Emits one tuple per session."""
         assert window.new == window.tuples
         assert list(window.expired) == []
         (user,) = window.key
@@ -42,19 +42,19 @@ class Visits(WindowedBolt):
 
 
 def visits(gap: int = 10) -> WindowedBolt:
-    """By the field `at`."""
+    """Builds sessions by the field `at`."""
     return Visits().with_session_window(Duration(gap), "user").with_timestamp_field("at")
 
 
 class Run:
-    """A bolt of sessions, with a clock."""
+    """Runs a bolt of sessions with a fake clock."""
 
     def __init__(self, bolt: WindowedBolt) -> None:
         self.now = 1.0
         self.tester = BoltTester(bolt, "user", "n", "at", resources={CLOCK: lambda: self.now})
 
     def give(self, *times: int, user: str = "ann") -> None:
-        """Tuples, each with its time as its number."""
+        """Gives tuples whose number is their time."""
         for time in times:
             self.tester.give([user, time, time])
 
@@ -64,12 +64,12 @@ class Run:
         self.tester.tick()
 
     def shown(self, user: str = "ann") -> list[list[Any]]:
-        """The sessions of one, in the order in which they came."""
+        """Returns a user's sessions, in order of their output."""
         return [rest for who, *rest in self.tester.emitted() if who == user]
 
 
 def test_a_gap_ends_a_session() -> None:
-    """Its times are those of its first and its last tuple."""
+    """Its times are those of its first and last tuple."""
     run = Run(visits())
     run.give(1, 8, 15, 40)
     run.watermark(100)
@@ -85,7 +85,7 @@ def test_tuples_just_the_gap_apart_are_of_one_session() -> None:
 
 
 def test_session_is_shown_once_it_is_complete() -> None:
-    """At the watermark before, one could: just the gap later."""
+    """At the previous watermark, a tuple exactly one gap later was still possible."""
     run = Run(visits())
     run.give(10)
     run.watermark(19)
@@ -140,7 +140,7 @@ def test_sessions_of_a_key_are_ordered_by_time() -> None:
 
 
 def test_session_lasts_while_tuples_arrive() -> None:
-    """A bot's, for a thousand gaps; each watermark looks at it again, and at nothing else."""
+    """A bot's session lasts a thousand gaps. Each watermark reads it again, and nothing else."""
     run = Run(visits())
     for time in range(0, 10_000, 10):
         run.give(time)
@@ -153,7 +153,7 @@ def test_session_lasts_while_tuples_arrive() -> None:
 
 
 def test_by_the_clock() -> None:
-    """Ticks come at least every gap; a clock that goes back puts nothing into a session that was shown."""
+    """Ticks come at least once per gap. A clock that goes back adds nothing to a shown session."""
     run = Run(Visits().with_session_window(Duration.seconds(5), "user"))
     run.give(1)
     run.now = 6.0
@@ -172,11 +172,11 @@ def test_by_the_clock() -> None:
 
 
 def test_keys_of_several_fields_or_without_fields() -> None:
-    """Whatever is in their texts."""
+    """Their texts may be anything."""
 
     class Keys(Visits):
         def execute(self, window: TupleWindow) -> None:
-            """The key alone."""
+            """Emits the key."""
             self.collector.emit([list(window.key), 0, 0, len(window)])
 
     several = Run(
@@ -199,7 +199,7 @@ def test_keys_of_several_fields_or_without_fields() -> None:
 
 
 def test_an_input_without_the_key_is_refused() -> None:
-    """When the topology is built, so that not every tuple fails."""
+    """The error comes when the topology is built, and not with every tuple."""
     with pytest.raises(TopologyError) as raised:
         Run(Visits().with_session_window(Duration(10), "who").with_timestamp_field("at"))
     assert str(raised.value) == (
@@ -243,7 +243,7 @@ def test_a_session_on_which_the_bolt_raises_is_shown_again() -> None:
 
 
 def by_definition(tuples: Sequence[Given], gap: int) -> dict[str, list[list[int]]]:
-    """The times of each one's sessions."""
+    """Returns the times of each user's sessions."""
     found: dict[str, list[list[int]]] = {}
     for user, time in sorted(tuples):
         sessions = found.setdefault(user, [])
@@ -307,20 +307,20 @@ GAP = 12
 
 
 def judged(found: Counter[Any], expected: Counter[Any]) -> None:
-    """Each session once, and whole."""
+    """Checks that each session is there once and whole."""
     assert found == expected
 
 
 def test_sessions_survive_crashes() -> None:
-    """Exactly once: through kills, moves and refusals each session comes out once, and whole."""
+    """With exactly once, each session is emitted once and whole, despite kills, moves and refusals."""
 
     class Written(Visits):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """A record."""
+            """Declares a record."""
             declarer.declare("key", "message")
 
         def execute(self, window: TupleWindow) -> None:
-            """Its tuples."""
+            """Emits its tuples."""
             self.collector.emit(
                 [window.key[0], json.dumps([window.key[0], [tuple["at"] for tuple in window]])]
             )
@@ -363,7 +363,7 @@ def test_sessions_survive_crashes() -> None:
 
 
 def test_last_call_selects_the_windows() -> None:
-    """Sessions, or others."""
+    """The call selects sessions or other windows."""
     bolt = Visits().with_session_window(Duration(5), "user").with_tumbling_window(Duration(10))
     assert bolt.window_settings.gap is None
     settings = bolt.with_session_window(Duration(5), "user").window_settings
@@ -424,7 +424,7 @@ def test_a_window_of_very_many_sums_is_shown_a_part_at_a_time(
 
 
 def test_the_rest_is_shown_in_the_next_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though the watermark does not move any more."""
+    """The watermark does not advance any more."""
     monkeypatch.setattr(executor, "AT_ONCE", 2)
     builder = TopologyBuilder("sessions", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("in", FeederSpout("user", "n", "at"))

@@ -1,4 +1,4 @@
-"""Storm's `TestJoinBolt`, with the numbers of its rows."""
+"""Storm's `TestJoinBolt`, with its numbers of rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -139,7 +139,7 @@ def test_fields_with_the_name_of_their_stream() -> None:
 
 
 def test_chained_left_joins_keep_every_row_unlike_storm() -> None:
-    """`testThreeStreamLeftJoin_2`: Storm drops the four users without a store, and has 6 rows."""
+    """`testThreeStreamLeftJoin_2`: Storm drops the four users without a store, and gets 6 rows."""
     join = (
         users("city")
         .left_join("stores", "city", "users")

@@ -1,4 +1,4 @@
-"""The topologies of windows of Storm's starter, which its page on windows names."""
+"""The window topologies of Storm's starter that its page on windows names."""
 
 from typing import Any
 
@@ -14,16 +14,16 @@ S = 1000
 
 
 class SlidingWindowSum(WindowedBolt):
-    """Storm's `SlidingWindowSumBolt`: adds what is new, and takes off what has left."""
+    """Storm's `SlidingWindowSumBolt`: adds the new tuples, and subtracts the expired ones."""
 
     sum = 0
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The sum."""
+        """Declares the sum."""
         declarer.declare("sum")
 
     def execute(self, window: TupleWindow) -> None:
-        """Looks at no others."""
+        """Reads only the new and expired tuples."""
         self.sum += sum(tuple[0] for tuple in window.new) - sum(
             tuple[0] for tuple in window.expired
         )
@@ -34,7 +34,7 @@ class TumblingWindowAvg(WindowedBolt):
     """Storm's `TumblingWindowAvgBolt`."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The average."""
+        """Declares the average."""
         declarer.declare("avg")
 
     def execute(self, window: TupleWindow) -> None:
@@ -43,7 +43,7 @@ class TumblingWindowAvg(WindowedBolt):
 
 
 def test_sliding_window_topology() -> None:
-    """A sum of the last thirty numbers every ten, and the average of three sums."""
+    """The sum covers the last thirty numbers every ten, and the average covers three sums."""
     builder = TopologyBuilder("test")
     builder.set_spout("integer", FeederSpout("value", "ts", "msgid"))
     builder.set_bolt(
@@ -75,7 +75,7 @@ def test_sliding_tuple_ts_topology() -> None:
 
 
 class WindowSum(StatefulWindowedBolt):
-    """Storm's `WindowSumBolt`: adds up all windows; `init_state` has what was saved."""
+    """Storm's `WindowSumBolt`: sums all windows. `init_state` gets the saved sum."""
 
     def init_state(self, state: Any) -> None:
         """Restores the total."""
@@ -83,18 +83,18 @@ class WindowSum(StatefulWindowedBolt):
         self.total = state.get("sum", 0)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The sum."""
+        """Declares the sum."""
         declarer.declare("sum")
 
     def execute(self, window: TupleWindow) -> None:
-        """Saves it."""
+        """Saves the sum."""
         self.total += sum(tuple["value"] for tuple in window)
         self.state.put("sum", self.total)
         self.collector.emit([self.total])
 
 
 def stateful() -> Topology:
-    """The last five, every three."""
+    """Builds windows of the last five tuples, every three."""
     builder = TopologyBuilder("test", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("spout", FeederSpout("value", "msgid"))
     builder.set_bolt("sumbolt", WindowSum().with_window(Count(5), Count(3))).shuffle_grouping(
@@ -130,7 +130,7 @@ class Averages(StatefulWindowedBolt):
         declarer.declare("global", "window")
 
     def execute(self, window: TupleWindow) -> None:
-        """Goes over the tuples one by one."""
+        """Iterates over the tuples."""
         total = count = 0
         for tuple in window:
             total, count = total + tuple[0], count + 1
@@ -141,7 +141,10 @@ class Averages(StatefulWindowedBolt):
 
 
 def test_persistent_windowing_topology() -> None:
-    """Ten seconds every two; windows are in the state without being asked, and `new` and `expired` are there as well."""
+    """The windows are ten seconds every two. They are in the state without a setting.
+
+    `new` and `expired` are available too.
+    """
     run = Run(
         Averages().with_window(Duration.seconds(10), Duration.seconds(2)), {"in": ["n", "ts"]}
     )

@@ -1,4 +1,6 @@
-"""Edges of windows that Storm's `WindowManagerTest`, Flink's and Kafka Streams' documentation and tests name."""
+"""Edge cases of windows from Storm's `WindowManagerTest`, and from Flink's and Kafka Streams'
+tests.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,18 +16,18 @@ from tests.unit.windows.shown import Run, Shown
 
 
 def in_time(bolt: WindowedBolt) -> Run:
-    """By the field `ts`, with a stream of late tuples."""
+    """Sets the event time to the field `ts`, with a stream of late tuples."""
     return Run(bolt.with_timestamp_field("ts").with_late_tuple_stream("late"))
 
 
 def at(run: Run, *times: int, first: int = 1) -> None:
-    """Tuples with these times, numbered from `first` on."""
+    """Gives tuples with these times, numbered from `first` on."""
     for number, time in enumerate(times, first):
         run.give(number, at=time)
 
 
 def watermark(run: Run, time: int) -> None:
-    """By a tuple of that time, numbered 0."""
+    """Advances the watermark with a tuple numbered 0."""
     run.give(0, at=time)
     run.tick()
 
@@ -59,7 +61,7 @@ def test_three_tuples_every_ten_milliseconds() -> None:
 
 
 def test_twenty_milliseconds_every_three_tuples() -> None:
-    """Each ends with its third tuple, by their times."""
+    """Each window ends with its third tuple by event time."""
     run = in_time(Shown().with_window(Duration(20), Count(3)))
     at(run, 603, 605, 607, 618, 625, 626, 629, 636)
     run.tick()
@@ -86,7 +88,7 @@ def test_many_tuples_of_one_time_by_their_number(length: int, expected: list[lis
 
 
 def test_out_of_order_up_to_the_lag() -> None:
-    """The seventh comes behind the sixth, and is in its window, at its place."""
+    """The seventh tuple comes after the sixth, and has its place in the window."""
     bolt = Shown().with_window(Duration(20), Duration(10)).with_lag(Duration(5))
     run = in_time(bolt)
     at(run, 603, 605, 607, 618, 626, 632, 629, 636)
@@ -115,7 +117,10 @@ def test_a_thousand_more_tuples_than_the_window_is_long_before_it_is_shown() -> 
 
 
 def test_at_a_windows_edge() -> None:
-    """A window has its last moment and not its first; Flink's and Kafka Streams' have it the other way round."""
+    """A window includes its last moment and excludes its first.
+
+    Flink and Kafka Streams do the opposite.
+    """
     run = in_time(Shown().with_tumbling_window(Duration(10)))
     at(run, 0, 1, 10, 11, 20)
     watermark(run, 30)
@@ -133,7 +138,7 @@ def test_a_tuple_just_behind_the_watermark_is_the_first_that_is_not_late() -> No
 
 
 def test_late_for_one_window_is_late_for_all() -> None:
-    """Flink lets it into those of its windows that have not ended; in Storm, as here, the watermark decides for the tuple."""
+    """Flink adds it to its open windows. In Storm, as here, the watermark decides for the tuple."""
     run = in_time(Shown().with_window(Duration(20), Duration(10)))
     watermark(run, 12)
     at(run, 11)
@@ -142,7 +147,7 @@ def test_late_for_one_window_is_late_for_all() -> None:
 
 
 def test_a_watermark_that_leaps_shows_all_that_it_passes() -> None:
-    """In their order, each once, as if it had come by small steps."""
+    """They are shown in order and once, as with small steps of the watermark."""
     leaping, walking = (in_time(Shown().with_window(Duration(30), Duration(10))) for _ in range(2))
     times = (5, 17, 44, 46, 90, 95)
     at(leaping, *times)
@@ -155,7 +160,10 @@ def test_a_watermark_that_leaps_shows_all_that_it_passes() -> None:
 
 
 def test_the_clock_leaps_ahead_and_back() -> None:
-    """By an hour; what comes meanwhile has the highest time that was shown, and a window is shown once."""
+    """The jump is an hour. Tuples that arrive meanwhile have the highest shown time.
+
+    Each window is shown once.
+    """
     run = Run(Shown().with_tumbling_window(Duration.seconds(10)))
     run.give(1)
     run.tick(3600.0)
@@ -206,7 +214,7 @@ def test_times_before_the_epoch_and_far_ahead() -> None:
 
 
 def test_a_window_of_a_century() -> None:
-    """Storm's lengths end at 24 days."""
+    """In Storm, the maximum length is 24 days."""
     run = in_time(Shown().with_tumbling_window(Duration.days(36_525)))
     at(run, 1, 36_524 * 86_400_000)
     watermark(run, 36_525 * 86_400_000)
@@ -214,7 +222,7 @@ def test_a_window_of_a_century() -> None:
 
 
 def test_an_input_that_falls_behind_later_holds_windows_back() -> None:
-    """Kafka Streams' and Flink's unequal partitions: the slower decides, whenever it is the slower."""
+    """As in Kafka Streams and Flink, the slower partition decides at any time."""
     bolt = Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts")
     run = Run(bolt, {"in": ["n", "ts"], "other": ["n", "ts"]})
     run.give(5)
@@ -235,7 +243,7 @@ def test_an_input_that_falls_behind_later_holds_windows_back() -> None:
 
 
 def test_a_process_that_dies_amid_a_window_goes_on_with_it() -> None:
-    """The watermark too: what was late stays late, and an end that was shown is not shown again."""
+    """The restored watermark keeps late tuples late, and no window is shown twice."""
     builder = TopologyBuilder("t", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("in", FeederSpout("n", "ts"))
     bolt = (
@@ -275,7 +283,7 @@ def test_a_process_that_dies_amid_a_window_goes_on_with_it() -> None:
 def definition(
     times: Sequence[int], length: int, slide: int
 ) -> list[tuple[list[int], list[int], list[int]]]:
-    """Windows by number: all, new, expired."""
+    """Returns the windows by count: all, new and expired tuples."""
     found = []
     before: list[int] = []
     for end in range(slide, len(times) + 1, slide):
@@ -292,7 +300,7 @@ def definition(
 def test_windows_by_number_are_what_they_are_by_definition(
     tuples: int, length: int, slide: int, checkpoints: set[int]
 ) -> None:
-    """Whatever is stored meanwhile; and no tuple is kept that comes to no window any more."""
+    """State is stored at random times. A tuple that no later window needs is dropped."""
     run = Run(Shown().with_window(Count(length), Count(slide)))
     for number in range(1, tuples + 1):
         run.give(number)
@@ -305,10 +313,10 @@ def test_windows_by_number_are_what_they_are_by_definition(
 
 
 class NewAndExpired(WindowedBolt):
-    """Looks at no others."""
+    """Reads only the new and expired tuples."""
 
     def declare_output_fields(self, declarer: Any) -> None:
-        """Their numbers."""
+        """Declares their counts."""
         declarer.declare("new", "expired")
 
     def execute(self, window: TupleWindow) -> None:
