@@ -180,7 +180,7 @@ def test_named_zookeeper_is_used_directly(
     assert far or f"ZooKeeper at {zookeeper or variable} cannot be reached" in error
 
 
-def test_without_a_kubeconfig_there_is_no_place_to_look_in(
+def test_missing_kubeconfig_is_reported(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("KUBECONFIG")

@@ -94,7 +94,7 @@ def test_a_completion_leaves_at_once() -> None:
     assert unpack_ids(decode(CompletionFrame, record.value).acked) == (ENDED,)
 
 
-def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_applied() -> None:
+def test_invalid_frame_becomes_a_dead_letter_and_its_neighbours_are_applied() -> None:
     acker = ackers()
     acker.poll(0, begins(3, ENDED), InputRecord(4, b"?"), acks(5, ENDED))
     assert sorted(topics(acker.take(Send))) == ["t.__dead_letters", "t.spout.__completions"]
@@ -105,9 +105,7 @@ def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_appli
     assert [commit.offsets for commit in acker.take(CommitOffsets)] == [{0: 6}]
 
 
-def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on_behind_it() -> (
-    None
-):
+def test_undecodable_batch_is_one_dead_letter_and_the_input_continues() -> None:
     acker = ackers()
     acker.poll(0, begins(3, ENDED), InputRecord(4, None, undecodable="as told", offsets=20))
     acker.poll(0, acks(24, ENDED))
@@ -130,7 +128,7 @@ def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on
     assert [commit.offsets for commit in acker.take(CommitOffsets)] == [{0: 25}]
 
 
-def test_the_input_that_ends_with_such_a_batch_is_committed_to_its_end() -> None:
+def test_input_that_ends_with_an_undecodable_batch_is_committed_to_its_end() -> None:
     """A process that started in the middle of the batch would fail on it again."""
     acker = ackers()
     acker.poll(0, InputRecord(3, None, undecodable="as told", offsets=7))
@@ -157,7 +155,7 @@ def test_a_checkpoint_waits_for_the_completions_and_the_disk_for_the_checkpoint(
     assert (keep.changes, keep.reached) == (transact.changes, {0: 41})
 
 
-def test_what_is_applied_after_the_cut_is_the_next_checkpoints() -> None:
+def test_frames_after_the_cut_belong_to_the_next_checkpoint() -> None:
     """Neither its rows nor its offset are in the pending checkpoint."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
@@ -186,7 +184,7 @@ def test_buckets_whose_completions_do_not_arrive_in_time_are_taken_again() -> No
     assert (transact.offsets, trees(transact)) == ({0: 5}, 1)
 
 
-def test_where_no_bucket_changed_the_offset_alone_is_committed() -> None:
+def test_only_the_offset_is_committed_without_changed_buckets() -> None:
     """The commit needs no transaction. Trees that began and ended since then leave no trace."""
     acker = ackers()
     acker.poll(0, begins(3, ENDED), acks(4, ENDED))
@@ -273,7 +271,7 @@ def test_a_task_that_leaves_without_a_changed_bucket_waits_for_its_commit() -> N
     assert left(acker.do(acker.engine.committed(commit, {}, 0.0))) == [Close(0), Release(0)]
 
 
-def test_a_task_that_leaves_does_not_wait_for_ever() -> None:
+def test_wait_of_a_leaving_task_is_limited() -> None:
     """No offset covers a completion that has not arrived, so the next owner applies it again."""
     journal = Journal()
     acker = ackers(journal)

@@ -44,7 +44,7 @@ def test_acks_of_one_tree_fold(bolt: Plain, harness: Harness) -> None:
     assert harness.outbox.acks == {7: 0b11, 8: 0b100}
 
 
-def test_an_unanchored_emit_hangs_on_nothing(bolt: Plain, harness: Harness) -> None:
+def test_unanchored_emit_has_no_root(bolt: Plain, harness: Harness) -> None:
     """The tuple has no root, and the ack of the input does not wait for it."""
 
     def execute(tuple: Tuple) -> None:

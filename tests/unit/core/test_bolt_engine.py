@@ -157,7 +157,7 @@ def test_with_state_the_acks_wait_for_the_transaction() -> None:
     assert set(topics(bolt.take(Send))) == {"t.__acker"}
 
 
-def test_what_was_counted_and_has_not_arrived_is_left_out_of_the_offset() -> None:
+def test_offset_excludes_results_in_flight() -> None:
     """Its results could be lost with the process, so the next owner executes it again."""
     bolt = driven(Count())
     bolt.assign(t0=7)
@@ -264,7 +264,7 @@ def test_a_task_that_is_revoked_while_it_is_recovered_never_begins() -> None:
     assert "made" not in journal.events
 
 
-def test_a_task_lets_go_when_its_work_is_stored_and_has_arrived() -> None:
+def test_task_is_released_after_its_work_is_stored_and_delivered() -> None:
     """The order is cleanup, checkpoint, acks, offset, release."""
     bolt = driven(Count())
     bolt.assign(t0=0)
@@ -286,7 +286,7 @@ def test_a_task_lets_go_when_its_work_is_stored_and_has_arrived() -> None:
     ] == [Close, Release]
 
 
-def test_a_task_that_lets_go_has_no_part_in_later_checkpoints() -> None:
+def test_later_checkpoints_exclude_a_released_task() -> None:
     """Its offset could otherwise be committed in the group's next generation."""
     bolt = driven(Count())
     bolt.assign(t0=0, t1=0)
@@ -297,7 +297,7 @@ def test_a_task_that_lets_go_has_no_part_in_later_checkpoints() -> None:
     assert [transact.offsets for transact in bolt.take(Transact)] == [{1: 0}]
 
 
-def test_a_task_does_not_wait_for_ever_for_what_does_not_arrive() -> None:
+def test_wait_for_lost_results_is_limited() -> None:
     journal = Journal()
     bolt = driven(Echo(), journal)
     bolt.assign(t0=0)
@@ -330,7 +330,7 @@ class StatefulPairs(Stateful, Pairs):
 
 
 @pytest.mark.parametrize("kind", [Pairs, StatefulPairs])
-def test_what_a_bolt_holds_when_its_task_leaves_is_failed(kind: type[Pairs]) -> None:
+def test_held_tuples_fail_when_their_task_leaves(kind: type[Pairs]) -> None:
     """The engine fails them after all other results have arrived, and before it releases the task.
 
     Their trees need not wait for a timeout.
@@ -347,7 +347,7 @@ def test_what_a_bolt_holds_when_its_task_leaves_is_failed(kind: type[Pairs]) -> 
     assert [commit.offsets for commit in bolt.take(CommitOffsets)] == [{0: 1}]
 
 
-def test_what_is_held_is_forgotten_when_its_tree_has_timed_out() -> None:
+def test_held_tuple_is_dropped_after_its_timeout() -> None:
     """A bolt that never acks its tuples would otherwise fill the memory."""
     bolt = driven(Pairs(), topology_message_timeout_secs=30.0)
     bolt.assign(t0=0)
@@ -364,9 +364,7 @@ def test_what_is_held_is_forgotten_when_its_tree_has_timed_out() -> None:
     assert failed_by(bolt) == {101}
 
 
-def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on_behind_it() -> (
-    None
-):
+def test_undecodable_batch_is_one_dead_letter_and_the_input_continues() -> None:
     bolt = driven(Pairs())
     bolt.assign(t0=0)
     bolt.poll(0, InputRecord(0, None, undecodable="as told", offsets=7))
@@ -383,7 +381,7 @@ def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on
     assert tenure.progress.finished == 7
 
 
-def test_what_nothing_tracks_is_not_remembered() -> None:
+def test_untracked_tuples_are_not_remembered() -> None:
     """Untracked tuples need no ack, so a topology without ackers does not fill the memory."""
     bolt = driven(Pairs())
     bolt.assign(t0=0)
@@ -394,7 +392,7 @@ def test_what_nothing_tracks_is_not_remembered() -> None:
     assert tenure.task.held.take() == []
 
 
-def test_what_was_executed_when_a_task_leaves_is_not_executed_again() -> None:
+def test_executed_tuples_of_a_leaving_task_are_not_repeated() -> None:
     """This covers the interrupted task and a finished task of the same poll."""
 
     async def run() -> None:
@@ -506,7 +504,7 @@ def test_records_of_an_earlier_tenure_are_not_executed() -> None:
     assert bolt.effects == []
 
 
-def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_executed() -> None:
+def test_invalid_frame_becomes_a_dead_letter_and_its_neighbours_are_executed() -> None:
     bolt = driven(Echo())
     bolt.assign(t0=0)
     bolt.poll(0, frame(0, "a"), frame(1, "x", component="nobody"), frame(2, "b"))

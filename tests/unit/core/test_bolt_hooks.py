@@ -43,7 +43,7 @@ class Hooked(Count):
         self.steps.append("pre_rollback")
 
 
-def test_a_bolt_has_a_part_in_its_checkpoint() -> None:
+def test_bolt_hooks_are_part_of_the_checkpoint() -> None:
     """The puts of `pre_prepare` are in the transaction.
 
     `pre_commit` runs after it and before the acks.
@@ -66,7 +66,7 @@ def test_a_bolt_has_a_part_in_its_checkpoint() -> None:
 @pytest.mark.parametrize(
     ("stored", "steps"), [({}, ["init_state"]), ({b"a": b"\x01"}, ["pre_rollback", "init_state"])]
 )
-def test_a_bolt_hears_of_an_earlier_life(stored: dict[bytes, bytes], steps: list[str]) -> None:
+def test_pre_rollback_precedes_restored_state(stored: dict[bytes, bytes], steps: list[str]) -> None:
     """The hook is called before the state is initialized, if state exists."""
     Hooked.steps = []
     engine = BoltEngine(
@@ -137,7 +137,7 @@ def test_pre_commit_runs_after_each_epoch() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [AT_LEAST_ONCE, EXACTLY_ONCE])
-def test_what_is_gathered_is_written_in_a_cluster(guarantee: str) -> None:
+def test_gathered_words_are_written_in_a_cluster(guarantee: str) -> None:
     """Five messages are acked, and five are written."""
     Gathers.written = []
     feeder = FeederSpout("word")

@@ -299,7 +299,7 @@ def test_constant_work_does_not_shorten_epochs() -> None:
     assert 45 <= sum(found) / len(found) <= 55
 
 
-def test_nothing_is_cut_amid_an_execution() -> None:
+def test_no_cut_during_an_execution() -> None:
     """Everything that an async bolt does before and after an await is in one epoch."""
 
     async def run() -> None:

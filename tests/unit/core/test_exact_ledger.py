@@ -26,7 +26,7 @@ def test_a_tree_outlives_any_number_of_time_outs(acker: Acker) -> None:
     assert acker.told == {"acked": {SPOUT: [1]}}
 
 
-def test_the_trees_of_a_life_before_are_dropped(acker: Acker) -> None:
+def test_trees_of_an_earlier_run_are_dropped(acker: Acker) -> None:
     """The trees of other spout tasks stay."""
     acker.init(1, 0b10)
     acker.init(2, 0b10, task=SPOUT + 1)
@@ -39,7 +39,7 @@ def test_the_trees_of_a_life_before_are_dropped(acker: Acker) -> None:
     assert (len(acker.ledger), acker.ledger.expired) == (0, 1)
 
 
-def test_a_life_that_begins_with_trees_waits_for_them(acker: Acker) -> None:
+def test_start_of_a_run_precedes_its_inits(acker: Acker) -> None:
     """A frame's start of the run is applied before its inits."""
     acker.take(
         AckFrame(VERSION, SPOUT, init_roots=pack_ids([1]), init_vals=pack_ids([2]), begins=True)
@@ -47,7 +47,7 @@ def test_a_life_that_begins_with_trees_waits_for_them(acker: Acker) -> None:
     assert len(acker.ledger) == 1
 
 
-def test_news_of_a_tree_that_nobody_waits_for_make_no_row(acker: Acker) -> None:
+def test_frames_of_an_unknown_tree_make_no_row(acker: Acker) -> None:
     """Acks, fails and resets without an init would otherwise leave a row forever."""
     acker.ack(1, 0b10)
     acker.fail(2)
@@ -73,7 +73,7 @@ def test_a_beginning_that_a_bucket_includes_is_not_repeated(acker: Acker) -> Non
     assert after.told == {"acked": {SPOUT: [1]}}
 
 
-def test_what_at_least_once_left_without_an_init_is_dropped() -> None:
+def test_rows_of_at_least_once_without_an_init_are_dropped() -> None:
     """Its init was lost, or comes too late."""
     before = Acker()
     before.ack(1, 0b10)

@@ -66,7 +66,7 @@ class Pairs(Word, Bolt):
 
 
 @given(st.sets(st.integers(1, 40), max_size=8))
-def test_wherever_an_execution_raises_all_takes_effect_once(raises_at: set[int]) -> None:
+def test_every_effect_counts_once_despite_errors(raises_at: set[int]) -> None:
     """A join with state and a sink raises at any step. Each word is seen, written and joined once.
 
     Nothing is left open, and each XOR is 0 when the sent tuples are acked too.
@@ -212,7 +212,7 @@ class Batches(Word, Bolt):
         self.collector.emit_batch([["x"] * len(batch)], batch)
 
 
-def test_a_held_batch_is_written_down_with_what_hangs_on_it_until_it_is_acked() -> None:
+def test_held_batch_is_stored_with_its_edges_until_its_ack() -> None:
     """Otherwise the next owner would execute finished tuples again, or ack without sent edges."""
     made = ExactHarness(bolt := Batches())
     made.give(1, "a", "b")
@@ -226,7 +226,7 @@ def test_a_held_batch_is_written_down_with_what_hangs_on_it_until_it_is_acked() 
     assert made.acks() == {101: 101 ^ edges[0], 102: 102 ^ edges[1]}
 
 
-def test_a_held_batch_that_is_failed_keeps_what_hangs_on_it() -> None:
+def test_failed_held_batch_keeps_its_edges() -> None:
     """Its tuples are retried one by one. Their acks contain the edges of earlier emits."""
     made = ExactHarness(bolt := Batches())
     made.give(1, "a", "b")
@@ -274,7 +274,7 @@ class GivesUp(Word, Bolt):
         self.held.append(tuple)
 
 
-def test_what_a_bolt_fails_when_it_is_reminded_is_tried_again() -> None:
+def test_tuple_failed_during_a_reminder_is_retried() -> None:
     """This holds although the reminding execution has no other effect."""
     made = ExactHarness(GivesUp())
     rows = [UnfinishedTuple(0, 0, False, 0), UnfinishedTuple(1, 0, False, 0)]
@@ -296,7 +296,7 @@ def test_what_a_bolt_fails_when_it_is_reminded_is_tried_again() -> None:
         (b"word", b"\xc1"),
     ],
 )
-def test_a_pair_that_none_of_ours_has_written(key: bytes, value: bytes) -> None:
+def test_foreign_changelog_pair_is_refused(key: bytes, value: bytes) -> None:
     """A foreign pair is refused when the changelog is read, and not later."""
     with pytest.raises(FrameError):
         check_changelog_pair(key, value)

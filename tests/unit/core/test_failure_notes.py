@@ -22,7 +22,7 @@ def acks(outbox: Outbox) -> list[AckFrame]:
     return [decode(AckFrame, send.value) for send in outbox.drain_acks()]
 
 
-def test_where_it_was_raised() -> None:
+def test_note_has_the_place_of_the_error() -> None:
     """The place is the innermost line of the user's code, not that of a library."""
     with pytest.raises(json.JSONDecodeError) as caught:
         json.loads("{")
@@ -74,7 +74,7 @@ def harness(bolt: Plain) -> BoltHarness:
     return BoltHarness(bolt)
 
 
-def test_a_bolt_that_raises_says_what(bolt: Plain, harness: BoltHarness) -> None:
+def test_note_has_the_error_of_the_bolt(bolt: Plain, harness: BoltHarness) -> None:
     """After `fail`, or a FailedException of the bolt, the note at least names the task."""
 
     def explode(_: object) -> None:
@@ -113,7 +113,7 @@ def test_each_acker_gets_the_notes_of_its_trees() -> None:
     assert outbox.wants_notes
 
 
-def test_a_tree_that_goes_on_has_no_note() -> None:
+def test_continuing_tree_has_no_note() -> None:
     """If a tuple without a record becomes a dead letter, its trees continue without it."""
     outbox = Outbox(topology())
     outbox.fail([1, 2], NOTE)
@@ -150,7 +150,7 @@ def test_an_acker_keeps_few_notes() -> None:
     assert len(acker.ledger._notes) <= 10_000
 
 
-def test_the_spout_can_ask_while_it_is_told() -> None:
+def test_reason_is_available_during_fail() -> None:
     """The reason is available only during `on_fail`. A timed-out tree has no note and is marked so."""
     harness = SpoutHarness()
     collector = harness.task.collector

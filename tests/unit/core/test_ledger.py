@@ -192,7 +192,7 @@ def test_an_open_row_lives_between_two_and_three_timeouts(acker: Acker) -> None:
     assert acker.told == {}
 
 
-def test_acks_do_not_lengthen_a_life(acker: Acker) -> None:
+def test_acks_do_not_extend_the_lifetime_of_a_row(acker: Acker) -> None:
     """Only a reset of the timeout does so, as in Storm."""
     acker.init(1, 0b10)
     acker.ledger.rotate()
@@ -202,7 +202,7 @@ def test_acks_do_not_lengthen_a_life(acker: Acker) -> None:
     assert len(acker.ledger) == 0
 
 
-def test_reset_begins_a_new_life_and_is_passed_on(acker: Acker) -> None:
+def test_reset_restarts_the_lifetime_and_is_forwarded(acker: Acker) -> None:
     """The spout's clock decides, so the spout is notified as well."""
     acker.init(1, 0b10)
     acker.ledger.rotate()

@@ -132,7 +132,7 @@ def test_other_spouts_need_not() -> None:
     assert (len(frame.init_roots), frame.origins) == (8, [])
 
 
-def test_of_a_kafka_spouts_message_ids() -> None:
+def test_origins_of_kafka_message_ids() -> None:
     """There is one run per partition and attempt."""
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), "t", "/z", "i"))
     one, two = Partition("t", 1), Partition("u", 2)

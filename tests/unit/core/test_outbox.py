@@ -375,7 +375,7 @@ def test_completions_go_to_the_task_that_emitted() -> None:
 
 
 @pytest.mark.parametrize("task", [0, 4, 6, 65_535])
-def test_completions_for_nobody_are_counted_and_dropped(task: int) -> None:
+def test_completions_for_unknown_tasks_are_counted_and_dropped(task: int) -> None:
     """A ledger from an earlier topology may have unknown tasks. The other tasks are notified."""
     box = CompletionBox(topology())
     box.acked = {task: [5, 6], 1: [7]}

@@ -36,7 +36,7 @@ def test_lengths_are_written_with_seven_bits_a_byte(length: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "part"), list(product(("text", "bytes"), ("value", "key", "header")))
 )
-def test_what_no_client_sends_is_too_large(kind: str, part: str) -> None:
+def test_record_above_the_client_limit_is_too_large(kind: str, part: str) -> None:
     """The limit applies to each part of a record. A record at the limit is accepted."""
 
     def made(size: int) -> OutgoingRecord:

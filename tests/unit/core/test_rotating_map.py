@@ -18,7 +18,7 @@ def test_an_entry_expires_with_the_last_bucket(buckets: int) -> None:
     assert len(entries) == 0
 
 
-def test_a_put_begins_a_new_life() -> None:
+def test_put_restarts_the_lifetime() -> None:
     """A repeated put keeps a single entry, with the age of the last put."""
     entries: RotatingMap[str, int] = RotatingMap(2)
     entries.put("a", 1)
@@ -39,7 +39,7 @@ def test_a_popped_entry_does_not_expire() -> None:
     assert [entries.rotate() for _ in range(4)] == [{}, {}, {}, {}]
 
 
-def test_one_bucket_is_none() -> None:
+def test_single_bucket_is_refused() -> None:
     """An entry in a map of one bucket could expire immediately."""
     with pytest.raises(ValueError, match="1 buckets: it needs at least 2"):
         RotatingMap(1)

@@ -142,7 +142,7 @@ def test_equal_numbers_go_to_the_same_task(equal: Sequence[Any]) -> None:
         {"b": 1},
     ],
 )
-def test_whatever_the_wire_can_carry_is_a_key(key: Any) -> None:
+def test_every_encodable_value_is_a_key(key: Any) -> None:
     """This includes large floats, lists and dicts. Dicts are equal in any order."""
     route = route_of(
         wired(

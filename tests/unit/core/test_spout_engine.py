@@ -227,7 +227,7 @@ def test_polls_wait_behind_all_other_work() -> None:
     assert engine.intake.records == 0  # a revoked record no longer counts as in hand
 
 
-def test_a_deactivated_topology_emits_nothing_and_hears_of_its_trees() -> None:
+def test_deactivated_topology_emits_nothing_and_gets_completions() -> None:
     numbers = Numbers()
     spout = Spouts(numbers)
     spout.assign(t0=0)
@@ -273,7 +273,7 @@ def test_an_activate_that_raises_ends_the_process() -> None:
 # Invalid input.
 
 
-def test_completions_that_are_no_frame_become_dead_letters() -> None:
+def test_invalid_completions_become_dead_letters() -> None:
     """The spout still receives the next completion."""
     numbers = Numbers()
     spout = Spouts(numbers)
@@ -306,7 +306,7 @@ def test_completions_that_cannot_be_decoded_are_a_dead_letter() -> None:
     )
 
 
-def test_a_spout_hears_when_its_dead_letter_is_stored() -> None:
+def test_spout_is_notified_when_its_dead_letter_is_stored() -> None:
     """The callback does not come with the send, because the letter could still be lost."""
     stored: list[int] = []
 
@@ -402,7 +402,7 @@ def test_a_task_that_leaves_waits_no_longer_than_it_may(patience: float) -> None
 
 
 @pytest.mark.parametrize("method", ["deactivate", "close"])
-def test_what_a_last_call_raises_is_reported_and_the_others_are_closed(method: str) -> None:
+def test_error_in_a_last_call_is_reported_and_the_others_are_closed(method: str) -> None:
     class Untidy(Numbers):
         pass
 

@@ -34,7 +34,7 @@ def emit(made: Driven) -> list[Effect]:
 
 
 @pytest.mark.parametrize("method", ["deactivate", "close"])
-def test_what_a_leaving_spouts_last_call_raises_is_reported(method: str) -> None:
+def test_error_in_the_last_call_of_a_spout_is_reported(method: str) -> None:
     """The process continues with its other tasks, and releases this one as usual."""
 
     def raises() -> None:
@@ -93,7 +93,7 @@ def test_a_spout_waits_while_much_waits_to_be_written() -> None:
     assert spout.at > before
 
 
-def test_a_life_begins_in_its_first_epoch() -> None:
+def test_first_epoch_announces_the_run() -> None:
     """The ackers receive the start of the run once, and before its trees."""
     _, made = spouts()
     made.assign(t0=0)
@@ -142,7 +142,7 @@ def test_a_task_that_leaves_before_it_knows_its_position_leaves_at_once() -> Non
     assert (made.take(Transact), made.take(Release)) == ([], [Release(0)])
 
 
-def test_a_task_that_left_before_its_life_was_told_of_says_nothing() -> None:
+def test_task_that_leaves_early_does_not_announce_its_run() -> None:
     """A late record would end the trees of the task's next owner (the simulation's seed 209315)."""
     _, made = spouts()
     made.assign(t0=0)

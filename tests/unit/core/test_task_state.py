@@ -477,7 +477,7 @@ def test_a_change_without_a_put_changes_nothing(made: Any) -> None:
     [msgspec.Raw(b"\xc1"), [msgspec.Raw(b"")], {Frozen(1): 1}, msgspec.msgpack.Ext(-1, b"x")],
     ids=["raw", "empty raw", "dict as a key", "time"],
 )
-def test_what_cannot_be_read_back_is_refused_by_put(value: Any) -> None:
+def test_put_refuses_values_that_cannot_be_read_back(value: Any) -> None:
     """Otherwise every recovery would fail, and a retry could not help."""
     table = Table()
     state = table.state()

@@ -86,7 +86,9 @@ class Basically(Basic):
 
 
 @pytest.mark.parametrize("bolt", [Anchoring, AnchoringBatches, Basically])
-def test_however_a_bolt_emits(bolt: type[Plain | Basic], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parents_are_recorded_for_every_way_to_emit(
+    bolt: type[Plain | Basic], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It covers single emits, batches and basic bolts. Untraced trees record no parents."""
     monkeypatch.setattr("tests.unit.core.bolt_harness.TopologyBuilder", _tracing_builder)
     harness = Harness(bolt())
@@ -105,7 +107,7 @@ def _tracing_builder(name: str) -> Any:
     return TopologyBuilder(name, Config(topology_trace=0.5))
 
 
-def test_of_several_anchors_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_anchors_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each parent has the edge of its tree, because it may be in several trees."""
     monkeypatch.setattr("tests.unit.core.bolt_harness.TopologyBuilder", _tracing_builder)
     bolt = Plain()

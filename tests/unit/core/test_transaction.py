@@ -25,13 +25,13 @@ def asked(
     return made
 
 
-def test_records_have_arrived_before_offsets_are_handed_in() -> None:
+def test_records_are_flushed_before_offsets_are_sent() -> None:
     """The commit comes last."""
     assert asked(Transactions(), []) == [BEGIN, WRITE, FLUSH, OFFSETS, COMMIT]
 
 
 @pytest.mark.parametrize("number", [3, 4])
-def test_what_has_no_answer_is_asked_for_again(number: int) -> None:
+def test_unanswered_request_is_repeated(number: int) -> None:
     """The request may have taken effect, and a repeated write would duplicate records."""
     transactions = Transactions()
     before = [BEGIN, *REQUEST_ORDER]
@@ -41,14 +41,14 @@ def test_what_has_no_answer_is_asked_for_again(number: int) -> None:
     assert asked(transactions, []) == [BEGIN, *REQUEST_ORDER]
 
 
-def test_what_is_refused_is_taken_back_and_written_again() -> None:
+def test_refused_transaction_is_aborted_and_written_again() -> None:
     """The same producer writes again, because the abort was answered."""
     answers = [DONE, DONE, DONE, REFUSED, DONE, DONE, DONE, DONE, DONE, REFUSED]
     once = [BEGIN, WRITE, FLUSH, OFFSETS]
     assert asked(Transactions(), answers) == [*once, ABORT, *once, COMMIT, ABORT, *once, COMMIT]
 
 
-def test_an_abort_is_asked_for_again_too() -> None:
+def test_unanswered_abort_is_repeated() -> None:
     """A late copy of the abort could end the next transaction."""
     made = asked(Transactions(), [DONE, DONE, DONE, REFUSED, NONE])
     assert made == [BEGIN, WRITE, FLUSH, OFFSETS, ABORT, ABORT, REPLACE, BEGIN, *REQUEST_ORDER]

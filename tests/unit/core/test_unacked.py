@@ -13,7 +13,7 @@ def tuples(count: int) -> list[Tuple]:
     return [Tuple((str(number),), SOURCE, number + 1, number + 1) for number in range(count)]
 
 
-def test_what_is_not_finished_is_taken_once() -> None:
+def test_unfinished_tuples_are_taken_once() -> None:
     """They are in the order of arrival."""
     held, (one, two, three) = UnackedTuples(30.0), tuples(3)
     for each in (one, two, three):
@@ -23,7 +23,7 @@ def test_what_is_not_finished_is_taken_once() -> None:
     assert held.take() == []
 
 
-def test_it_is_forgotten_at_the_second_turn_after_it_came() -> None:
+def test_tuple_is_dropped_at_the_second_turn() -> None:
     held, (one, two) = UnackedTuples(30.0), tuples(2)
     held.age(0.0)
     held.add(one)
@@ -38,7 +38,7 @@ def test_it_is_forgotten_at_the_second_turn_after_it_came() -> None:
     assert held.take() == [two]
 
 
-def test_what_is_finished_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_tuples_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """This holds for any number of tuples, and for any remainder."""
     monkeypatch.setattr(module, "_FEW", 10)
     held, some = UnackedTuples(float("inf")), tuples(1000)

@@ -216,7 +216,7 @@ anything = st.recursive(
 
 
 @given(st.lists(st.just("good") | anything, max_size=6))
-def test_whatever_is_emitted_each_tuple_is_read_or_lost(values: list[Any]) -> None:
+def test_every_emitted_tuple_is_read_or_lost(values: list[Any]) -> None:
     """The values are all that MessagePack accepts, alone and in a frame. Both ways agree."""
     taken = []
     for value in values:

@@ -92,7 +92,7 @@ def test_a_delete_is_taken_back() -> None:
     assert made.state.take_changes() == [(b"b", b"\x02")]
 
 
-def test_what_is_discarded_is_not_read_and_comes_back() -> None:
+def test_discarded_key_returns_after_an_undo() -> None:
     """The value may be stored, put or missing. A later discard by another execution stays."""
     made = table(a=[1])
     made.state.put("b", 2)
@@ -117,7 +117,7 @@ def refuse(key: bytes) -> bytes | None:
     raise AssertionError(key)
 
 
-def test_what_earlier_executions_did_stays() -> None:
+def test_changes_of_earlier_executions_stay() -> None:
     """`begin` keeps earlier changes. Only the present execution can be undone."""
     made = table()
     made.state.put("a", 1)
@@ -161,7 +161,7 @@ def test_a_value_on_its_way_to_the_changelog_is_as_it_was_cut() -> None:
     assert (made.state.get("a"), made.state.get("b")) == ([1], LONG)
 
 
-def test_what_cannot_be_stored_is_refused_and_nothing_has_changed() -> None:
+def test_unstorable_value_is_refused_without_a_change() -> None:
     """The old value stays, whether or not the bolt catches the error."""
     made = table(a=1)
     with pytest.raises(TypeError, match="cannot be stored"):
@@ -221,7 +221,7 @@ def _changed(value: Any) -> Any:
 
 
 @given(st.lists(STEPS, max_size=40))
-def test_it_is_as_a_dict_that_is_copied_before_each_execution(steps: list[tuple[Any, ...]]) -> None:
+def test_state_matches_a_copied_dict(steps: list[tuple[Any, ...]]) -> None:
     """Compares random puts, deletes, changes in place, cuts and commits with copied dicts.
 
     `take_back` restores the copy, the stored rows exclude undone changes, and the weight covers the

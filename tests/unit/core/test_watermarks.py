@@ -366,7 +366,7 @@ def test_wrong_runs_are_refused(form: int, runs: list[tuple[int, int]]) -> None:
         decode(TupleFrame, encode(data))
 
 
-def test_a_watermark_that_is_no_time_is_refused() -> None:
+def test_invalid_watermark_is_refused() -> None:
     """An infinite watermark would close all windows forever."""
     with pytest.raises(FrameError, match="cannot be a time"):
         decode(TupleFrame, encode(frame_of({1: Mark(2**61)})))

@@ -74,7 +74,7 @@ def test_values_from_outside(hello: Path) -> None:
     ("right", "wrong"),
     [("class: hello:Split", "className: hello.Split"), ("args: [word]}", "args: [wort]}")],
 )
-def test_mistakes_are_told_as_the_page_says(hello: Path, right: str, wrong: str) -> None:
+def test_mistakes_are_reported_as_on_the_page(hello: Path, right: str, wrong: str) -> None:
     """The message has the column."""
     hello.write_text(HELLO.replace(right, wrong))
     with pytest.raises(KstormError) as caught:

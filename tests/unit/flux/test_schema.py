@@ -93,12 +93,12 @@ def test_each_example_is_valid(path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_is_wrong_is_refused(wrong: Any) -> None:
+def test_invalid_file_is_refused(wrong: Any) -> None:
     """`load_file` refuses the same files."""
     assert not valid(wrong)
 
 
-def test_what_is_replaced_later_is_taken() -> None:
+def test_unreplaced_variables_are_accepted() -> None:
     """A number may still be a `${name}`."""
     spout = {"id": "a", "class": "${module}:B", "parallelism": "${n}", "tasks": "${ENV-TASKS}"}
     assert valid({"spouts": [spout], "config": {"topology_debug": "${debug}", "mine": [1]}})

@@ -85,7 +85,7 @@ def test_counts_are_counts(local_cluster: Callable[..., LocalCluster]) -> None:
     assert Counter(dict(cluster.emitted("bolt-1"))) == Counter(dict.fromkeys(storm.WORDS, 10))
 
 
-def test_tasks_and_a_grouping_of_ones_own() -> None:
+def test_tasks_with_a_custom_grouping() -> None:
     """`tck`: the grouping chooses the first of the last bolt's two tasks."""
     topology = load("tck")
     assert [spec.num_tasks for spec in topology.components.values()] == [5, 100, 2]
@@ -160,7 +160,7 @@ def test_arguments_factories_methods_and_properties() -> None:
     assert first.time_len_set == timedelta(hours=10)
 
 
-def test_what_is_told_to_a_bolt_is_made_of_components() -> None:
+def test_configuration_values_may_be_components() -> None:
     """`hdfs_test`, `simple_hbase`: objects, enum members and replaced values."""
     bolt = load("hdfs_test", "hdfs_bolt.properties").component("bolt-1").component
     assert isinstance(bolt, storm.ConfiguredBolt)

@@ -21,7 +21,7 @@ def wiring_of(topology: Topology) -> dict[str, Any]:
     return {spec.id: of(spec) for spec in topology.components.values()}
 
 
-def test_both_are_wired_alike() -> None:
+def test_code_and_file_have_the_same_wiring() -> None:
     """This covers name, settings, components in order, tasks, streams, groupings and topics."""
     coded, wired = topology(), load_topology(FILE)
     assert (wired.name, wired.config) == (coded.name, coded.config)
@@ -35,7 +35,7 @@ def test_both_are_wired_alike() -> None:
     assert isinstance(wired.component("sink").component, KafkaBolt)
 
 
-def test_both_count_alike(local_cluster: Any) -> None:
+def test_code_and_file_give_the_same_counts(local_cluster: Any) -> None:
     """The counts go from topic to topic."""
     found = []
     for each in (topology(), load_topology(FILE)):

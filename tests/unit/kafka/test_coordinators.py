@@ -80,7 +80,7 @@ def test_every_topic_that_matches_is_read(world: "World") -> None:
     assert stored == {Partition("logs-a", 0): 1, Partition("logs-b", 0): 1}
 
 
-def test_a_topic_that_appears_is_read_and_the_others_go_on(world: "World") -> None:
+def test_new_topic_is_read_and_the_others_continue(world: "World") -> None:
     """The next refresh finds it, also if its name sorts first.
 
     Nothing is emitted twice, and earlier messages can still be acked.

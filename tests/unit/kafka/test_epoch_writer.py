@@ -73,7 +73,7 @@ def test_a_record_that_is_too_large_fails_its_tuple_alone() -> None:
     assert "the limit is 16,777,216" in made.errors[0]
 
 
-def test_who_writes_one_record_hears_of_it_at_once() -> None:
+def test_oversized_record_raises_at_once() -> None:
     """The rejected record is not kept."""
     made = harness()
     writer = EpochWriter(made.task)

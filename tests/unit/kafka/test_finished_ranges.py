@@ -26,7 +26,7 @@ def until(outcomes: OffsetOutcomes, end: int) -> FinishedRange:
     return found
 
 
-def test_what_is_not_an_exception_was_acked() -> None:
+def test_offsets_without_another_outcome_are_acked() -> None:
     outcomes = OffsetOutcomes(10)
     outcomes.gap(12, 15)
     outcomes.empty(16)
@@ -58,7 +58,7 @@ def test_a_range_counts_what_is_below_its_end() -> None:
     assert until(outcomes, 13).n == {"acked": 1, "absent": 2}
 
 
-def test_what_is_not_confirmed_is_said_again() -> None:
+def test_unconfirmed_range_is_repeated() -> None:
     """The repeated range also has newly finished offsets."""
     outcomes = OffsetOutcomes(0)
     outcomes.dead(1)
@@ -67,13 +67,13 @@ def test_what_is_not_confirmed_is_said_again() -> None:
     assert (until(outcomes, 3).start, until(outcomes, 3).dead) == (0, [(1, 3)])
 
 
-def test_nothing_new_is_no_range() -> None:
+def test_no_range_without_progress() -> None:
     """A step back gives no range either, such as a claimed range that is given back."""
     assert OffsetOutcomes(4).until(4) is None
     assert OffsetOutcomes(4).until(3) is None
 
 
-def test_what_was_skipped_is_neither_absent_nor_acked() -> None:
+def test_skipped_offsets_are_neither_absent_nor_acked() -> None:
     """Skipped offsets have no message. Absent offsets next to them are still counted as absent."""
     outcomes = OffsetOutcomes(0)
     outcomes.skip(10, 20, "expired")
@@ -93,7 +93,7 @@ def test_without_tracking_it_is_only_claimed() -> None:
     assert until(outcomes, 3).n == {"claimed": 2, "empty": 1}
 
 
-def test_of_what_is_claimed_before_it_is_emitted_nothing_else_is_known() -> None:
+def test_claimed_offsets_have_no_other_outcome() -> None:
     outcomes = OffsetOutcomes(0, rest=CLAIMED, claims=True)
     assert until(outcomes, 10).n == {"claimed": 10}
     outcomes.confirmed(10)
@@ -103,7 +103,7 @@ def test_of_what_is_claimed_before_it_is_emitted_nothing_else_is_known() -> None
     assert until(outcomes, 20).n == {"claimed": 10}
 
 
-def test_what_a_former_life_has_committed_is_said_to_be_that() -> None:
+def test_offsets_of_an_earlier_run_are_committed() -> None:
     """With exactly once, the earlier run did not see the end of its trees.
 
     Without ackers, no run sees the end of a tree.
@@ -114,7 +114,7 @@ def test_what_a_former_life_has_committed_is_said_to_be_that() -> None:
     assert until(untracked, 12).n == {"committed": 8, "empty": 1}
 
 
-def test_a_move_says_who_and_why() -> None:
+def test_moved_range_has_operator_and_reason() -> None:
     forth, back = moved_range(3, 9, "reset", "anna"), moved_range(9, 3, "reset", "anna")
     assert forth is not None
     assert (forth.n, forth.skipped) == ({"skipped": 6}, [Skipped(3, 9, "reset", "anna")])
@@ -146,7 +146,7 @@ def test_a_move_of_a_position_skips_nothing_that_was_committed(
     assert [(skip.start, skip.end) for skip in found.skipped] == skipped
 
 
-def test_a_range_says_since_when_it_may_have_been_emitted() -> None:
+def test_range_has_its_earliest_time_of_emit() -> None:
     """A search for its tuples starts at this time."""
     outcomes = OffsetOutcomes(0, now=100)
     outcomes.begin(0, 110)
@@ -176,7 +176,7 @@ def test_all_dead_letters_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [found.n["dead"] for found in ranges] == [4, 2]
 
 
-def test_what_is_kept_goes_with_the_range_that_says_it() -> None:
+def test_confirmed_range_frees_its_outcomes() -> None:
     """Only unconfirmed outcomes take memory."""
     outcomes = OffsetOutcomes(0)
     for offset in range(0, 1000, 4):
@@ -209,7 +209,7 @@ def test_the_record() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"{}", b"\xff", b'{"v":2,"from":0,"to":1,"n":{}}', b"[" * 100_000]
 )
-def test_what_is_no_record_is_refused(data: bytes) -> None:
+def test_invalid_record_is_refused(data: bytes) -> None:
     with pytest.raises(FrameError, match="finished range"):
         decode_range(data)
 

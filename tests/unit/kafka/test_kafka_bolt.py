@@ -198,7 +198,7 @@ def test_missing_key_field_means_no_key(world: "World") -> None:
         (["a", None, 3], b'["a",null,3]'),
     ],
 )
-def test_how_values_are_written(value: Any, written: bytes | None) -> None:
+def test_serialization_of_values(value: Any, written: bytes | None) -> None:
     """Bytes stay, text becomes UTF-8, None becomes a tombstone, and other values become JSON."""
     assert to_bytes(value) == written
 

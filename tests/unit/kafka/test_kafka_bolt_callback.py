@@ -44,7 +44,7 @@ def record(offset: int = 7) -> Any:
     return Message("t", 2, offset, b"k", b"m", timestamp=(1, 1_700_000_000_000))
 
 
-async def test_it_hears_how_each_record_ended(world: "World") -> None:
+async def test_callback_gets_the_result_of_each_record(world: "World") -> None:
     """As in Storm, the call follows the tuple's ack or fail."""
     told = Told()
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
@@ -66,7 +66,7 @@ async def test_it_hears_how_each_record_ended(world: "World") -> None:
 
 
 @pytest.mark.parametrize("mode", ["sync", "fire and forget"])
-async def test_it_hears_in_every_mode(world: "World", mode: str) -> None:
+async def test_callback_is_called_in_every_mode(world: "World", mode: str) -> None:
     """As in Storm, this includes tuples that are acked earlier, and synchronous writes."""
     told = Told()
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
@@ -82,7 +82,7 @@ async def test_it_hears_in_every_mode(world: "World", mode: str) -> None:
         await waiting
 
 
-async def test_what_it_raises_changes_nothing(world: "World") -> None:
+async def test_exception_of_the_callback_changes_nothing(world: "World") -> None:
     """It is reported. The tuple is acked once."""
     told = Told()
     told.raises = ValueError("in the callback")
@@ -94,7 +94,7 @@ async def test_what_it_raises_changes_nothing(world: "World") -> None:
     assert outcomes.errors == [told.raises]
 
 
-async def test_it_hears_of_a_record_that_cannot_even_be_queued(
+async def test_callback_gets_a_record_that_cannot_be_queued(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exception fails the tuple."""

@@ -156,7 +156,7 @@ def test_acks_0_is_refused_without_fire_and_forget(world: "World", name: str) ->
     assert world.own_writers == [{name: 0}]
 
 
-def test_to_wait_and_to_forget_is_a_contradiction(world: "World") -> None:
+def test_sync_with_fire_and_forget_is_refused(world: "World") -> None:
     """The error avoids silently ignoring one of the two."""
     bolt = KafkaBolt().with_topic_selector("t").with_fire_and_forget().with_async(False)
     with pytest.raises(ConfigError, match="'sink' cannot both wait for each record and for none"):
@@ -343,7 +343,7 @@ def test_a_traceparent_of_a_later_version() -> None:
         )
 
 
-def test_not_a_number_is_no_json() -> None:
+def test_nan_is_refused_in_json() -> None:
     """JSON would hold null. The error names the place and the remedy."""
     where = re.escape("the value at ['a'][1]['b'] is nan, which JSON does not have: replace it")
     with pytest.raises(ValueError, match=where):

@@ -130,7 +130,7 @@ def test_a_fault_is_reported_and_asks_for_new_metadata(world: "World") -> None:
     assert world.source.refreshes == refreshes + 1
 
 
-def test_why_nothing_is_read(world: "World") -> None:
+def test_unread_shows_why_nothing_is_read(world: "World") -> None:
     """`unread` shows Kafka's last error for a minute, or until new metadata, or a missing topic."""
     spout = world.open(topic="lines-.*", kafka_topic_wildcard_match=True)
     assert spout.unread == ""

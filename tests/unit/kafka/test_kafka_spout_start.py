@@ -24,7 +24,7 @@ def test_nothing_starts_before_the_lock_is_held(world: "World") -> None:
     assert world.run(spout) == [0]
 
 
-def test_it_resumes_where_the_last_one_stopped(world: "World") -> None:
+def test_spout_resumes_at_the_stored_offset(world: "World") -> None:
     """The stored offset is the first unfinished one."""
     world.source.produce(0, *range(5))
     world.offsets.stored[ZERO] = stored(3)
@@ -48,7 +48,7 @@ def test_without_a_stored_offset_it_starts_at_the_configured_time(
     assert world.offsets.offset() == first
 
 
-def test_where_latest_began_is_stored_at_once(world: "World") -> None:
+def test_start_at_latest_is_stored_at_once(world: "World") -> None:
     """A crash before the first ack must not skip messages written since the start."""
     world.source.produce(0, *range(5))
     spout = world.open(start_offset_time=LATEST_TIME)
@@ -158,7 +158,7 @@ def test_start_offset_is_stored_before_it_is_used(world: "World") -> None:
     assert world.run(spout) == [5]
 
 
-def test_where_it_starts_over_is_stored_first(world: "World") -> None:
+def test_new_start_after_expiry_is_stored_first(world: "World") -> None:
     """The stored offset has expired. A crash before the first save would skip to a later end."""
     world.offsets.stored[ZERO] = stored(3)
     world.source.starts[ZERO] = 10

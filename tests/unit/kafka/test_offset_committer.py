@@ -85,7 +85,7 @@ def test_refused_range_is_in_the_next_one(world: "World") -> None:
     assert spout.problem() is None
 
 
-def test_who_leaves_keeps_the_lock_until_the_last_range_is_there(world: "World") -> None:
+def test_leaving_task_keeps_the_lock_until_its_last_range_is_stored(world: "World") -> None:
     world.source.produce(0, 0, 1)
     spout = world.open()
     ids = finish(world, spout, 0)

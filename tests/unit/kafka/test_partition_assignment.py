@@ -34,7 +34,7 @@ def test_surplus_tasks_idle_with_a_warning(caplog: pytest.LogCaptureFixture) -> 
 
 
 @pytest.mark.parametrize("index", [-1, 3])
-def test_a_task_index_that_is_none_is_refused(index: int) -> None:
+def test_invalid_task_index_is_refused(index: int) -> None:
     """The index must be below the number of tasks."""
     with pytest.raises(ConfigError, match=f"task index {index} of 3"):
         calculate_partitions_for_task(FIVE, 3, index)

@@ -98,7 +98,7 @@ def test_only_emitted_offsets_count(collector: "FakeCollector") -> None:
     assert manager.last_completed_offset == 22
 
 
-def test_commit_tells_a_new_offset_once(collector: "FakeCollector") -> None:
+def test_commit_returns_a_new_offset_once(collector: "FakeCollector") -> None:
     """A changed offset is written once. The first one is written before any message is done."""
     manager = make(collector, offset=4)
     assert manager.commit() == 4
@@ -215,7 +215,7 @@ def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(
     assert manager.pending == manager.retries == 0
 
 
-def test_what_cannot_be_deserialized_is_a_dead_letter(collector: "FakeCollector") -> None:
+def test_undeserializable_message_is_a_dead_letter(collector: "FakeCollector") -> None:
     """The bad message holds the offset until its letter is stored.
 
     The next message is emitted at once.
@@ -276,7 +276,7 @@ def test_with_tracking_off_the_ack_comes_within_the_emit(collector: "FakeCollect
     assert manager.last_completed_offset == 10
 
 
-def test_what_was_emitted_is_not_emitted_again(collector: "FakeCollector") -> None:
+def test_emitted_message_is_not_emitted_again(collector: "FakeCollector") -> None:
     """Messages below the next offset are dropped, whatever their source (STORM-2666)."""
     manager = make(collector, offset=2)
     emit_all(collector, manager, *map(message, (0, 1, 2, 3, 2, 3, 4)))
@@ -305,7 +305,7 @@ def test_at_the_limit_only_retries_are_emitted(collector: "FakeCollector") -> No
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 10])
-def test_a_partition_whose_every_message_fails_goes_on(
+def test_partition_continues_although_every_message_fails(
     collector: "FakeCollector", limit: int
 ) -> None:
     """Every message is retried until it succeeds, also if more fail than the limit (STORM-2549)."""
@@ -342,7 +342,7 @@ def test_tuples_go_to_the_configured_stream(collector: "FakeCollector") -> None:
     assert collector.emitted[0][2] == "lines"
 
 
-def test_the_age_of_the_oldest_message_is_told(collector: "FakeCollector") -> None:
+def test_age_of_the_oldest_message_is_a_metric(collector: "FakeCollector") -> None:
     """The number shows a stuck message. A retry does not reset its age."""
     manager = make(collector)
     assert manager.oldest_pending_age(5.0) == 0.0
@@ -461,7 +461,7 @@ def test_calls_a_message_that_is_taken(collector: "FakeCollector") -> None:
     assert made / 1000 < 12.5
 
 
-def test_what_is_said_of_a_range_costs_nothing_for_each_message(collector: "FakeCollector") -> None:
+def test_cost_of_a_range_does_not_grow_with_its_messages(collector: "FakeCollector") -> None:
     """A range of ten thousand acked messages is as cheap as one of a single message."""
     made = []
     for count in (1, 10_000):
@@ -480,7 +480,7 @@ def test_what_is_said_of_a_range_costs_nothing_for_each_message(collector: "Fake
     assert made[0] == made[1] < 120
 
 
-def test_what_is_acked_above_the_oldest_is_not_emitted_by_the_next_owner(
+def test_next_owner_does_not_emit_messages_acked_above_the_oldest(
     collector: "FakeCollector",
 ) -> None:
     """A failing message holds the offset. The next owner emits only the unfinished ones after it."""
@@ -505,7 +505,7 @@ def test_what_is_acked_above_the_oldest_is_not_emitted_by_the_next_owner(
     assert finished.n == {"acked": 12, "absent": 2}
 
 
-def test_what_was_done_and_is_not_reached_yet_stays_done(collector: "FakeCollector") -> None:
+def test_unread_finished_messages_stay_finished(collector: "FakeCollector") -> None:
     """The next owner may itself crash before it has read as far as the first one."""
     heir = make(collector, offset=3, stored=3, done=[(4, 8), (20, 30)])
     assert heir.done_above(3) == [(4, 8), (20, 30)]
@@ -528,7 +528,7 @@ def test_dead_letters_and_empty_messages_are_not_done_above(collector: "FakeColl
     assert manager.done_above(0) == [(3, 5)]
 
 
-def test_of_very_many_runs_the_longest_are_kept() -> None:
+def test_longest_of_many_runs_are_kept() -> None:
     """The stored record stays small."""
     runs = runs_between(0, 10_000, [(at, at + 1) for at in (*range(0, 5000, 2), 9000)])
     assert len(runs) == MOST_RUNS

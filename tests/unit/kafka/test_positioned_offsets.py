@@ -103,7 +103,7 @@ def starts_at(offsets: PositionedOffsets) -> int | None:
         pytest.param(0, 3, 0, id="the position is 0"),
     ],
 )
-def test_where_a_partition_starts(position: int, stored: int | None, start: int | None) -> None:
+def test_start_of_a_partition(position: int, stored: int | None, start: int | None) -> None:
     store = Store(stored)
     assert starts_at(positioned(store, Reader(position))) == start
     assert store.offset == stored, "what is between is in a finished range before ZooKeeper follows"
@@ -126,7 +126,7 @@ def test_without_the_lock_nothing_is_looked_up() -> None:
     assert positioned(store, Reader()).acquire(P0) is Ownership.FENCED
 
 
-def test_what_was_emitted_and_is_not_committed_is_not_emitted_again() -> None:
+def test_own_memory_is_ahead_of_kafka() -> None:
     """A process may lose and regain a lock. Then its own memory is ahead of Kafka."""
     emitted: dict[Partition, int] = {}
     store = Store(3)
@@ -138,7 +138,7 @@ def test_what_was_emitted_and_is_not_committed_is_not_emitted_again() -> None:
     assert store.offset == 3, "stored before it was committed"
 
 
-def test_a_partition_that_starts_elsewhere_starts_where_that_is_stored() -> None:
+def test_saved_start_overrides_the_position() -> None:
     """This happens if the broker lost the position. The new start is saved first, and then read."""
     offsets = positioned(Store(3), Reader(5))
     assert starts_at(offsets) == 5
@@ -147,7 +147,7 @@ def test_a_partition_that_starts_elsewhere_starts_where_that_is_stored() -> None
     assert offsets.stored_offset(P0) == 40
 
 
-def test_what_somebody_else_has_stored_is_newer_than_the_position() -> None:
+def test_offset_stored_by_another_program_overrides_the_position() -> None:
     """An at-least-once spout or `kstorm offsets` may have stored it.
 
     The position moves there before it counts, so a crash in between starts the move again. The
@@ -170,7 +170,7 @@ def test_what_somebody_else_has_stored_is_newer_than_the_position() -> None:
     assert starts_at(offsets) == 3
 
 
-def test_a_first_start_says_that_the_position_counts_before_it_emits() -> None:
+def test_first_start_marks_the_position_as_valid_before_it_emits() -> None:
     """Otherwise the first commit would look older than the start offset."""
     store = Store(3, group="")
     offsets = positioned(store, Reader(-1))
@@ -179,7 +179,7 @@ def test_a_first_start_says_that_the_position_counts_before_it_emits() -> None:
     assert starts_at(offsets) == 3
 
 
-def test_what_was_stored_while_the_lock_was_lost_is_newer_than_the_own_memory() -> None:
+def test_offset_stored_while_the_lock_was_lost_overrides_the_own_memory() -> None:
     emitted: dict[Partition, int] = {}
     committed: dict[Partition, int] = {}
     store = Store(3)
@@ -195,7 +195,7 @@ def test_what_was_stored_while_the_lock_was_lost_is_newer_than_the_own_memory() 
     assert starts_at(offsets) == 2
 
 
-def test_what_it_stores_says_that_the_position_counts() -> None:
+def test_stored_offset_marks_the_position_as_valid() -> None:
     """The spout sees the same offset as any other spout."""
     store = Store(None)
     offsets = positioned(store, Reader(-1))

@@ -45,7 +45,7 @@ def test_at_least_once_is_the_default() -> None:
     assert SpoutConfig(KafkaHosts(), "t", "", "s").processing_guarantee is AT_LEAST_ONCE
 
 
-def test_what_is_no_guarantee_is_refused() -> None:
+def test_unknown_guarantee_is_refused() -> None:
     """The error lists the three guarantees."""
     with pytest.raises(
         ConfigError,
@@ -118,7 +118,7 @@ def test_at_most_once_emits_nothing_of_a_partition_that_is_in_doubt(world: "Worl
     assert values(world, spout) == []
 
 
-def test_at_most_once_of_a_topic_made_anew(world: "World") -> None:
+def test_at_most_once_with_a_recreated_topic(world: "World") -> None:
     """The old log's offset is far beyond the new end, and must not release new messages early."""
     fill(world, *range(100))
     spout = world.open(processing_guarantee=AT_MOST_ONCE)
@@ -170,7 +170,7 @@ def test_without_a_guarantee_zookeeper_is_not_waited_for(world: "World") -> None
 
 
 @pytest.mark.parametrize("guarantee", [AT_MOST_ONCE, NO_GUARANTEE])
-def test_what_cannot_be_emitted_is_a_dead_letter_all_the_same(
+def test_message_that_cannot_be_emitted_is_a_dead_letter_with_every_guarantee(
     world: "World", guarantee: ProcessingGuarantee
 ) -> None:
     """The other tuples are emitted."""

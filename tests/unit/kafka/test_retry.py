@@ -96,7 +96,7 @@ def test_a_limit_of_0_allows_no_retry() -> None:
     assert not manager(limit=0).retry_further(1)
 
 
-def test_what_is_done_is_forgotten() -> None:
+def test_finished_message_is_forgotten() -> None:
     """A later message at the same offset starts without failures."""
     retry = manager(100, 2.0, limit=1)
     retry.failed(1, 0.0)
@@ -107,7 +107,7 @@ def test_what_is_done_is_forgotten() -> None:
     assert retry.retry_further(1)
 
 
-def test_what_is_done_while_it_waits_is_not_due() -> None:
+def test_message_finished_during_its_wait_is_not_due() -> None:
     """It does not delay messages that are due."""
     retry = manager()
     for offset in (1, 2):
@@ -119,7 +119,7 @@ def test_what_is_done_while_it_waits_is_not_due() -> None:
     assert retry.next_failed_message_to_retry(9.0) is None
 
 
-def test_what_fails_twice_is_retried_once() -> None:
+def test_message_that_fails_twice_is_retried_once() -> None:
     """The delay is that of the second failure."""
     retry = manager(100, 2.0)
     retry.failed(1, 0.0)
@@ -130,7 +130,7 @@ def test_what_fails_twice_is_retried_once() -> None:
     assert retry.next_failed_message_to_retry(9.0) is None
 
 
-def test_what_was_emitted_again_is_the_one_that_is_named() -> None:
+def test_retry_started_removes_the_named_message() -> None:
     """The call names it explicitly. A message that does not wait is an error."""
     retry = manager()
     for offset in (1, 2):
@@ -167,7 +167,7 @@ class Never(ExponentialBackoffRetryManager):
         return False
 
 
-def test_a_policy_of_ones_own_decides(world: "World") -> None:
+def test_custom_retry_manager_decides(world: "World") -> None:
     """The setting is its import path. Opening the spout rejects an invalid path."""
     world.source.produce(0, 0, 1)
     spout = world.open(failed_message_retry_manager=f"{__name__}:Never")

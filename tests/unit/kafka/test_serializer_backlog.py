@@ -55,7 +55,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_a_replay_is_not_held_beside_its_former_self(world: "World") -> None:
+async def test_replay_replaces_its_expired_tuple(world: "World") -> None:
     """A tuple that waited for the message timeout fails, and only its replay is held.
 
     A hundred messages that are replayed twelve times are never more than a hundred held tuples.
@@ -121,7 +121,7 @@ async def test_too_many_wait_where_they_are(
     assert (len(outcomes.acked), outcomes.failed) == (5, [])
 
 
-async def test_room_comes_also_by_those_that_waited_in_vain(
+async def test_expired_tuples_free_capacity(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A waiting caller waits at most for the message timeout, even if the registry stays away."""

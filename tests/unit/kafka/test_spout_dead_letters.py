@@ -50,7 +50,7 @@ def fail_for_good(manager: PartitionManager, collector: "FakeCollector") -> None
     manager.fail(emitted[1], 0.0)
 
 
-def test_what_a_message_has_beside_its_value(collector: "FakeCollector") -> None:
+def test_letter_has_headers_and_timestamp(collector: "FakeCollector") -> None:
     fail_for_good(make(collector, retry_limit=0), collector)
     assert (told(collector).headers, told(collector).timestamp) == (
         [("trace", "\\xff1"), ("none", None)],
@@ -63,7 +63,7 @@ def test_what_a_message_has_beside_its_value(collector: "FakeCollector") -> None
 @pytest.mark.parametrize(
     "settings", [{"retry_limit": 0}, {"max_offset_behind": 0}], ids=["no retries", "too far behind"]
 )
-def test_a_failure_has_what_the_failing_task_has_said(
+def test_letter_of_a_failure_has_the_note_of_the_task(
     collector: "FakeCollector", timed_out: bool, note: Note | None, settings: dict[str, Any]
 ) -> None:
     """The spout's collector has its note while `fail` runs."""
@@ -77,7 +77,7 @@ def test_a_failure_has_what_the_failing_task_has_said(
     )
 
 
-def test_what_cannot_be_read(collector: "FakeCollector") -> None:
+def test_letter_of_an_unreadable_message(collector: "FakeCollector") -> None:
     """The letter has the scheme's error."""
     manager = make(collector, b"\xff")
     error = told(collector).error
@@ -88,7 +88,7 @@ def test_what_cannot_be_read(collector: "FakeCollector") -> None:
     assert manager.last_completed_offset == 1
 
 
-def test_what_cannot_be_emitted(collector: "FakeCollector") -> None:
+def test_letter_of_a_message_that_cannot_be_emitted(collector: "FakeCollector") -> None:
     collector.refuse = EmitError("two values for one field")
     make(collector)
     error = told(collector).error

@@ -14,7 +14,7 @@ def moments(spans: list[tuple[float, float]]) -> set[int]:
 
 
 @given(rounds=st.lists(SPANS, max_size=5))
-def test_each_moment_is_told_once(rounds: list[list[tuple[float, float]]]) -> None:
+def test_each_moment_is_fresh_once(rounds: list[list[tuple[float, float]]]) -> None:
     """The spans cover the new moments only. They are sorted, separate and not empty."""
     spans, told = TimeRanges(), set[int]()
     for wanted in rounds:

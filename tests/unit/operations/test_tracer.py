@@ -116,7 +116,7 @@ def told() -> tuple[Log, Any]:
 
 @pytest.mark.parametrize("clock_ms", [0, -600_000, 600_000], ids=["right", "behind", "ahead"])
 @pytest.mark.parametrize("number", [0, *FORGOTTEN, *HELD, 20, len(SENTENCES) - 1])
-def test_what_is_read_is_enough(
+def test_tracer_reads_the_whole_tree(
     told: tuple[Log, Any], number: int, clock_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tree may end at once, ten seconds later or never. This machine's clock does not matter."""
@@ -140,7 +140,7 @@ def test_what_is_read_is_enough(
 @pytest.mark.parametrize(
     ("number", "most_ms"), [(3, 10_000), (HELD[0], 40_000), (FORGOTTEN[0], 40_000)]
 )
-def test_no_more_is_read_than_it_takes(
+def test_tracer_reads_only_the_necessary_records(
     told: tuple[Log, Any], number: int, most_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A finished tree needs the records of its time, and an open one those of its timeout.
@@ -228,7 +228,9 @@ def test_open_trees_are_read_at_once(
         assert len(read) == len({record[:3] for record in read})
 
 
-def test_the_last_minute_is_no_more(told: tuple[Log, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recent_records_are_read_for_a_minute_only(
+    told: tuple[Log, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A long message timeout does not matter. The last minute is read once for all messages."""
     log, shape = told
     now = BEGIN + len(SENTENCES) * EVERY_MS

@@ -166,7 +166,7 @@ def test_open_reads_are_bounded_by_the_pending_limit() -> None:
     assert config.open_reads_per_host(3, 1) == 1
 
 
-def test_the_kestrel_spout_of_storms_documentation_can_be_written_as_it_stands_there() -> None:
+def test_kestrel_spout_of_storms_documentation_is_accepted() -> None:
     """The call is `new KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", new StringScheme())`.
 
     The scheme is optional.

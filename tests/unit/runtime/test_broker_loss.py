@@ -49,7 +49,7 @@ NONE, SOME = statistics("logical"), statistics("logical", "learned")
         ([statistics("configured")] * 3, False),
     ],
 )
-def test_it_takes_two_looks_in_a_row(told: Sequence[str], is_all: bool) -> None:
+def test_loss_needs_two_consecutive_reports(told: Sequence[str], is_all: bool) -> None:
     """A single report may lack brokers. A group coordinator does not count as a broker."""
     forgotten = BrokerLossDetector()
     for each in told:

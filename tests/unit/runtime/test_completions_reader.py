@@ -90,7 +90,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     made.close()
 
 
-def test_errors_that_pass_are_said_once_a_change(
+def test_temporary_error_is_reported_once_per_change(
     reader: Reader, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Repeated errors in a thousand polls are reported once, and again after a successful read."""

@@ -121,7 +121,7 @@ class Gone(BaseException):
 
 
 @pytest.mark.parametrize(("told", "what"), [(False, "begun anew"), (True, "ended with code 1")])
-def test_a_process_that_has_lost_its_tasks_begins_anew_unless_it_is_to_stop(
+def test_process_that_lost_its_tasks_restarts_unless_it_is_stopping(
     monkeypatch: pytest.MonkeyPatch, told: bool, what: str
 ) -> None:
     """The group does not assign these tasks to it again."""
@@ -150,7 +150,7 @@ def test_a_process_that_has_lost_its_tasks_begins_anew_unless_it_is_to_stop(
         asyncio.run(run())
 
 
-def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
+def test_reports_are_served_while_user_code_waits() -> None:
     """User code may wait for a later report. A pump that waited for the user code would deadlock."""
 
     async def run() -> int:
@@ -256,7 +256,7 @@ def test_a_consumer_waits_for_a_task_that_drains_as_long_as_it_may(
     assert done.done()
 
 
-def test_a_consumer_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumer_wait_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     patience = revoke_secs(topology_drain_timeout_secs=5)
     done: Future[None] = Future()
     monkeypatch.setattr(consumer_module, "time", Clock(done, float("inf")))
@@ -265,7 +265,7 @@ def test_a_consumer_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("drain", [20.0, 90.0, 600.0])
-def test_a_consumer_is_not_put_out_while_it_lets_go_of_tasks(
+def test_consumer_is_not_expelled_during_a_revocation(
     monkeypatch: pytest.MonkeyPatch, drain: float
 ) -> None:
     """It does not poll meanwhile, and the group expels members beyond `max.poll.interval.ms`."""

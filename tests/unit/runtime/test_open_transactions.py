@@ -28,7 +28,7 @@ class World:
         return self.found.problem()
 
 
-def test_one_that_hangs_is_named() -> None:
+def test_stuck_transaction_is_named() -> None:
     """The report has the partition and the minimum duration."""
     world = World()
     assert world.after(0, {3: (7, 9), 4: (5, 5)}) == ""

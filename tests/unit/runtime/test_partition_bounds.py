@@ -41,7 +41,7 @@ def test_a_leader_that_is_being_made_is_waited_for() -> None:
     ("code", "seconds"),
     [(KafkaError.TOPIC_AUTHORIZATION_FAILED, 20.0), (KafkaError.NOT_LEADER_FOR_PARTITION, 0.0)],
 )
-def test_what_does_not_pass_is_raised(code: int, seconds: float) -> None:
+def test_permanent_error_is_raised(code: int, seconds: float) -> None:
     """Permanent errors are raised at once, and temporary ones at the deadline."""
     asked = Asked(code, code)
     with pytest.raises(KafkaException) as error:

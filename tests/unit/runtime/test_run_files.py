@@ -11,7 +11,7 @@ from kstorm.introspection.outline_builder import outline_of
 from kstorm.runtime import run_files
 
 
-def test_what_runs_is_found_with_its_shape(tmp_path: Path) -> None:
+def test_run_file_describes_the_topology(tmp_path: Path) -> None:
     """The run's folder and the folder of all runs both work.
 
     The file has components, subscriptions and the address of each process.
@@ -29,7 +29,7 @@ def test_what_runs_is_found_with_its_shape(tmp_path: Path) -> None:
     assert list(run_files.find(tmp_path)) == []
 
 
-def test_what_a_killed_run_left_runs_no_more(tmp_path: Path) -> None:
+def test_file_of_a_killed_run_is_ignored(tmp_path: Path) -> None:
     """Invalid files are ignored too."""
     run_files.write(tmp_path, run_files.describe(build("words", "in", "out"), "", "", []))
     dead = subprocess.Popen([sys.executable, "-c", ""])

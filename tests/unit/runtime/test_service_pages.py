@@ -85,7 +85,7 @@ def test_a_problem_in_the_words_of_kstorm_is_shown(tmp_path: Path) -> None:
     run(main())
 
 
-def test_without_an_error_there_is_nothing_to_say_of_it() -> None:
+def test_status_without_an_error_has_empty_error_fields() -> None:
     assert ServiceJournal(structlog.get_logger()).status() == {
         "errors": 0,
         "last_error": "",

@@ -169,7 +169,7 @@ def test_a_bad_secret_is_named_and_not_shown(variable: str, value: str, says: st
     assert "hunter2" not in str(caught.value)
 
 
-def test_how_to_connect_to_zookeeper() -> None:
+def test_zookeeper_tls_settings_are_read() -> None:
     """The setting is optional. `{}` selects all defaults."""
     assert from_environment(GOOD).zookeeper_tls is None
     assert from_environment(GOOD | {"KSTORM_ZOOKEEPER_TLS": "{}"}).zookeeper_tls == ZooKeeperTls()
@@ -195,7 +195,7 @@ def test_how_to_connect_to_zookeeper() -> None:
         ('{"ca": "a\\u0000b"}', r"has ca 'a\x00b', which cannot be used"),
     ],
 )
-def test_a_way_to_connect_to_zookeeper_that_cannot_work_is_named(text: str, says: str) -> None:
+def test_invalid_zookeeper_tls_is_named(text: str, says: str) -> None:
     """The error is one line with the variable and the problem. A misplaced password is not shown."""
     with pytest.raises(ConfigError, match=r"^KSTORM_ZOOKEEPER_TLS ") as caught:
         from_environment(GOOD | {"KSTORM_ZOOKEEPER_TLS": text})

@@ -96,7 +96,7 @@ def test_a_refused_record_is_not_waited_for() -> None:
     asyncio.run(run())
 
 
-def test_a_close_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_writer, "_CLOSE_SECS", 0.01)
 
     async def run() -> None:

@@ -219,7 +219,7 @@ def test_without_a_token_only_this_machine_is_answered(tmp_path: Path) -> None:
     asked(tmp_path, ON, ask)
 
 
-def test_it_knows_its_own_component(tmp_path: Path) -> None:
+def test_process_serves_only_its_own_component(tmp_path: Path) -> None:
     """Another component is refused. A component without state reports that."""
 
     async def ask(of: Asking) -> None:

@@ -56,7 +56,7 @@ class Writer:
         return dict.fromkeys(effect.changes, 9)
 
 
-async def test_a_checkpoint_says_of_all_tasks_when_it_was(tmp_path: Path) -> None:
+async def test_checkpoint_updates_the_time_of_all_tasks(tmp_path: Path) -> None:
     """Kafka accepted the checkpoint with the offsets of all tasks.
 
     So an unchanged task was complete at that time too.

@@ -156,7 +156,7 @@ def test_offsets_that_cannot_be_read_begin_no_task(answer: Any) -> None:
         committed(answer)
 
 
-def test_who_it_is_in_the_group_is_asked_for_once_between_two_rebalances() -> None:
+def test_group_metadata_is_requested_once_per_rebalance() -> None:
     """Each transaction needs it, and the consumer's thread responds only between two polls."""
 
     async def ask(made: TaskConsumer, *, anew: bool = False, served: bool) -> Any:

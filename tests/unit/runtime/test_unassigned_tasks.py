@@ -65,7 +65,7 @@ def test_a_process_without_tasks_waits_a_little() -> None:
     assert 5 <= when <= 8
 
 
-def test_a_process_with_tasks_waits_until_others_must_have_let_go() -> None:
+def test_process_with_tasks_waits_for_the_revocation_timeout() -> None:
     """Rejoining would revoke its own tasks."""
     with group({0: {1}}) as each:
         when, found = each.first_said(has_tasks=True)
@@ -73,13 +73,13 @@ def test_a_process_with_tasks_waits_until_others_must_have_let_go() -> None:
     assert REVOKE_SECS + 5 <= when <= REVOKE_SECS + 8
 
 
-def test_what_moves_is_not_without_an_owner() -> None:
+def test_moving_tasks_are_not_unassigned() -> None:
     """Short gaps do not count, nor does a rebalance in progress."""
     with group({0: {1}, 5: None, 9: {2}, 12: set()}) as each:
         assert each.first_said() == (inf, set())
 
 
-def test_once_every_task_has_an_owner_nobody_asks_again() -> None:
+def test_no_further_look_once_every_task_has_an_owner() -> None:
     """A returning process makes its own look."""
     with group({0: None, 5: set(), 10: {1}}) as each:
         assert each.first_said() == (inf, set())

@@ -37,7 +37,7 @@ def test_probes_are_answered_while_a_stranger_holds_half_sent_requests(tmp_path:
     [b"", b"GET", HALF, b"GET /metrics HTTP/1.1\r\nHost: kstorm\r\n\r\n"],
     ids=["nothing", "half a line", "half a request", "a request, and its answer is not taken"],
 )
-def test_what_does_not_go_on_is_cut(tmp_path: Path, sent: bytes) -> None:
+def test_stalled_request_is_closed(tmp_path: Path, sent: bytes) -> None:
     """The connection is closed at its timeout, and its data is freed."""
 
     async def main() -> None:
@@ -177,7 +177,7 @@ NO_HTTP = {
 
 
 @pytest.mark.parametrize("sent", NO_HTTP.values(), ids=NO_HTTP)
-def test_what_is_no_http_ends_its_connection_without_a_trace(
+def test_invalid_http_closes_the_connection_without_a_log_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, sent: bytes
 ) -> None:
     """A stranger can neither write to the log nor read data of the process."""

@@ -55,7 +55,7 @@ def test_work_side_by_side_counts_once(clock: Clock) -> None:
     assert busy.seconds == 7
 
 
-def test_what_holds_has_held_since_the_last_look(clock: Clock) -> None:
+def test_wait_counts_since_the_last_look(clock: Clock) -> None:
     """Each cause is measured separately, and some are counted elsewhere."""
     load = Workload(topology(), dict)
     held = {"a": True, "b": False}
@@ -74,7 +74,7 @@ def test_what_holds_has_held_since_the_last_look(clock: Clock) -> None:
     assert load.status()["waits_since"] == {"b": 1_700_000_103.0}, "a does not hold any more"
 
 
-def test_what_is_sent_where() -> None:
+def test_sent_tuples_are_counted_per_edge() -> None:
     """The counts are by stream and component, as in pages and metrics."""
     load = Workload(topology(), lambda: {("default", "t.split"): 7})
     assert load.status()["edges"] == [{"stream": "default", "target": "split", "tuples": 7}]

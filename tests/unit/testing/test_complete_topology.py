@@ -76,7 +76,7 @@ def test_all_tuples_of_every_stream_are_returned() -> None:
     assert result.errors == []
 
 
-def test_it_waits_for_timeouts() -> None:
+def test_completion_waits_for_timeouts() -> None:
     """A message that a bolt forgot fails in simulated time."""
     builder = TopologyBuilder("t")
     builder.set_spout("sentences", Sentences())
@@ -86,7 +86,7 @@ def test_it_waits_for_timeouts() -> None:
     assert result.pending == 0
 
 
-def test_a_bolt_that_resets_timeouts_for_ever() -> None:
+def test_endless_timeout_resets_are_reported() -> None:
     """It is reported as an error instead of an endless wait."""
 
     class Resetting(Forget):

@@ -60,7 +60,7 @@ def _cluster() -> LocalCluster:
     return LocalCluster(builder.build(), 7)
 
 
-def test_what_never_succeeds_is_a_dead_letter_and_its_message_goes_on() -> None:
+def test_permanent_failure_is_a_dead_letter_and_its_message_continues() -> None:
     """There is one letter of the bolt that gave up, and one of the bolt whose emit exceeds a record.
 
     Each has its tuple's place.

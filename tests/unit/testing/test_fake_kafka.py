@@ -207,7 +207,7 @@ def test_a_scaled_spout_hands_its_partitions_over() -> None:
         assert [kafka.stored_offset(source, number) for number in (0, 1)] == [5, 5]
 
 
-def test_what_fails_is_emitted_again_and_holds_the_offset() -> None:
+def test_failed_message_is_emitted_again_and_holds_the_offset() -> None:
     """The retry's delay follows the cluster's clock."""
     kafka = produced("a", "fail b", "c", partitions=1)
     source = config(retry_initial_delay_ms=20_000)

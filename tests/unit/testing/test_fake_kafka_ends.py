@@ -153,7 +153,7 @@ def test_partitions_that_hosts_name() -> None:
 @pytest.mark.parametrize(
     ("start", "expected"), [(EARLIEST_TIME, "ABC"), (LATEST_TIME, ""), (2000, "BC"), (9000, "")]
 )
-def test_where_a_spout_starts(start: int, expected: str) -> None:
+def test_spout_starts_by_time(start: int, expected: str) -> None:
     """Without a stored offset, it starts by time."""
     kafka = FakeKafka({"lines": 1, "out": 1})
     for second, line in enumerate("abc", 1):
@@ -165,7 +165,7 @@ def test_where_a_spout_starts(start: int, expected: str) -> None:
         assert "".join(sorted(out(kafka))) == f"{expected}Z"
 
 
-def test_where_an_earlier_deployment_was() -> None:
+def test_offset_of_an_earlier_deployment_counts() -> None:
     """It counts unless the new deployment ignores it."""
     kafka = produced("a", "b", "c", partitions=1)
     source = config(ignore_zk_offsets=True)
@@ -379,7 +379,7 @@ class Recorded(ProducerCallback):
         Recorded.told.append((metadata, error, tuple.values))
 
 
-def test_a_producer_callback_is_told_of_successes() -> None:
+def test_producer_callback_gets_successes() -> None:
     """It gets the record's place, as in a service. It also gets refusals."""
     Recorded.told = []
     kafka = FakeKafka({"out": 1})
@@ -405,7 +405,7 @@ def test_a_producer_callback_is_told_of_successes() -> None:
 
 
 @pytest.mark.parametrize("topic", [5, b"out", "a\ud800"])
-def test_a_topic_that_is_no_text_is_refused(topic: Any) -> None:
+def test_topic_that_is_not_text_is_refused(topic: Any) -> None:
     """The tuple fails, as in a service, and the error names the topic."""
 
     class Selects:

@@ -272,7 +272,7 @@ def test_a_position_is_answered_later() -> None:
     assert reader.problem() is None
 
 
-def test_records_stay_in_the_cluster_where_nobody_takes_them() -> None:
+def test_records_stay_in_the_cluster_with_custom_ports() -> None:
     """With a test's own ports, the records of an epoch stay in the topology's cluster."""
     kafka = produced("a", partitions=1)
     lent = {name: port for name, port in kafka.resources.items() if name == "kafka"}
@@ -294,7 +294,7 @@ class Blow(FieldNameBasedTupleToKafkaMapper):
 
 
 @pytest.mark.parametrize("refused", [True, False])
-def test_what_is_refused_for_good_is_a_dead_letter(refused: bool) -> None:
+def test_permanently_refused_record_is_a_dead_letter(refused: bool) -> None:
     """The letter is in the epoch of its neighbours, which is written.
 
     So nothing waits, and nothing is executed again.

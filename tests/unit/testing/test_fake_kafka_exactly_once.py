@@ -185,7 +185,7 @@ def strike(kafka: FakeKafka, cluster: LocalCluster, random: Random) -> None:
             cluster.begin_checkpoint()
 
 
-def test_what_is_not_committed_is_not_in_the_topic() -> None:
+def test_uncommitted_records_are_not_in_the_topic() -> None:
     """A record is visible after the end of its epoch, and not when the bolt writes it."""
     kafka = produced()
     with kafka.cluster(word_count()) as cluster:

@@ -285,7 +285,7 @@ def test_a_batch_is_reported_once(kafka: FakeKafka) -> None:
     assert [record.value() for record in kafka.records("out")] == [b"a", b"d"]
 
 
-def test_who_waits_on_the_event_loop_is_answered_there(kafka: FakeKafka) -> None:
+def test_callback_runs_on_the_event_loop(kafka: FakeKafka) -> None:
     """The callback runs on the event loop, also during an outage, so no record waits forever."""
 
     async def write() -> object | None:

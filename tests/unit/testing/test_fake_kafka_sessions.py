@@ -42,7 +42,7 @@ def servers() -> Servers:
     return Servers()
 
 
-def test_who_waits_when_the_session_ends_asks_again(servers: Servers) -> None:
+def test_waiting_store_asks_again_after_the_session_ends(servers: Servers) -> None:
     """A zombie that opens its store late ends the session of the new owner.
 
     The new owner waits for another process's lock, and asks for it again.
@@ -56,7 +56,7 @@ def test_who_waits_when_the_session_ends_asks_again(servers: Servers) -> None:
     assert servers.acquired(heir) is Ownership.HELD
 
 
-def test_the_session_of_the_dead_ends_when_somebody_waits(servers: Servers) -> None:
+def test_session_of_a_dead_process_ends_for_a_waiting_one(servers: Servers) -> None:
     """A zombie keeps its lock only while its process lives."""
     process = SimpleNamespace(dead=False)
     zombie = servers.open(process, task=1)

@@ -410,7 +410,7 @@ def test_components_are_opened_and_closed() -> None:
     assert calls[6:] == ["deactivate", "close", "deactivate", "close", "cleanup"]
 
 
-def test_who_vanishes_loses_its_tasks_to_the_others(feeder: FeederSpout) -> None:
+def test_tasks_of_a_vanished_process_move(feeder: FeederSpout) -> None:
     """Its state moves too. The last process of a component cannot vanish."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a b c d"], "m1")

@@ -14,7 +14,7 @@ def feeder() -> FeederSpout:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_tasks_move_amid_the_work_and_nothing_is_replayed(feeder: FeederSpout, seed: int) -> None:
+def test_tasks_move_during_work_without_replays(feeder: FeederSpout, seed: int) -> None:
     """Bolts and ackers are scaled up and down repeatedly.
 
     Counts are exact, and each message acked once.
@@ -64,7 +64,7 @@ def test_state_is_recovered_from_its_changelog(feeder: FeederSpout, disk: DiskFa
         assert cluster.emitted("count")[-1] == ["a", 4]
 
 
-def test_a_partition_that_stands_still_holds_what_goes_through_it(feeder: FeederSpout) -> None:
+def test_stalled_partition_holds_its_records(feeder: FeederSpout) -> None:
     """Records of other partitions continue to flow."""
     with LocalCluster(wordcount(feeder)) as cluster:
         cluster.stall("wc.__acker", 0)

@@ -74,7 +74,7 @@ def test_fixtures(pytester: pytest.Pytester) -> None:
     run(pytester).assert_outcomes(passed=5)
 
 
-def test_a_failing_test_tells_its_seed(pytester: pytest.Pytester) -> None:
+def test_failing_test_prints_its_seed(pytester: pytest.Pytester) -> None:
     """Only a test with a cluster prints it. The option sets the seed, also of parametrized tests."""
     pytester.makepyfile(
         wired=TOPOLOGY,
@@ -144,7 +144,7 @@ def test_the_seed_is_the_clusters(pytester: pytest.Pytester) -> None:
     assert seed("--kstorm-seed", "random") != seed("--kstorm-seed", "random")
 
 
-def test_a_seed_that_is_none(pytester: pytest.Pytester) -> None:
+def test_invalid_seed_is_refused(pytester: pytest.Pytester) -> None:
     """The error names the seed."""
     result = run(pytester, "--kstorm-seed", "x")
     result.stderr.fnmatch_lines(["*argument --kstorm-seed: invalid number_or_random value: 'x'"])

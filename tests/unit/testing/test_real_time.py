@@ -57,7 +57,7 @@ def test_ticks_come_as_time_passes(simulated: bool) -> None:
         assert running.now == pytest.approx(5.1, abs=0.03)
 
 
-def test_timeouts_fire_though_nobody_advances_the_clock(clock: Clock) -> None:
+def test_timeouts_fire_without_advance_time(clock: Clock) -> None:
     """It is enough to drive the cluster when they are due."""
     feeder = FeederSpout("x")
     with LocalCluster(hasty(feeder, Hold()), simulated_time=False) as running:

@@ -138,7 +138,7 @@ def test_a_stage_waits_for_the_one_before(seed: int, tasks: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_not_mended_is_tried_once_and_the_others_keep_their_letters(seed: int) -> None:
+def test_failure_in_the_first_stage_stops_the_batch(seed: int) -> None:
     kafka = produced(*lines(), partitions=4)
     with kafka.cluster(topology(), seed) as cluster:
         dead = by_number(run_until_dead(cluster, COUNT))
@@ -170,7 +170,7 @@ def test_a_fifth_may_fail(worse: tuple[int, ...], goes_on: bool, seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_judgement_outlives_every_process(seed: int) -> None:
+def test_verdict_survives_crashes(seed: int) -> None:
     """Nothing of the last stage is emitted, even after a crash. Failed requests may be tried again."""
     kafka = produced(*lines(3, 6, 9), partitions=4)
     with kafka.cluster(topology(), seed) as cluster:
@@ -203,7 +203,7 @@ def test_a_batch_does_not_hold_up_another() -> None:
         assert ends(kafka) == dict.fromkeys(range(15, COUNT), "done")
 
 
-def test_what_has_ended_is_not_begun_again_by_who_reads_of_it_later() -> None:
+def test_ended_request_is_not_started_again() -> None:
     """The requests precede their ends, and are more than one read returns."""
     kafka = produced(*(f"bad {number}" for number in range(700)))
     with kafka.cluster(topology()) as cluster:

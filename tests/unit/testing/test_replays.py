@@ -200,7 +200,7 @@ def test_a_thousand_letters_are_replayed_each_once() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_order_outlives_every_process(seed: int) -> None:
+def test_request_survives_crashes(seed: int) -> None:
     """Each message is processed at least once, and every request ends, despite a crash."""
     kafka = produced(*LINES)
     with kafka.cluster(wired(source(), 2), seed) as cluster:
@@ -291,7 +291,7 @@ def test_a_message_that_cannot_be_read_is_dead_again() -> None:
         (None, {"processing_guarantee": ProcessingGuarantee.AT_MOST_ONCE}, "AT_MOST_ONCE"),
     ],
 )
-def test_where_nothing_can_be_replayed_the_order_ends(
+def test_request_that_cannot_be_replayed_ends(
     config: Config | None, settings: dict[str, Any], why: str
 ) -> None:
     kafka = produced("good 0", partitions=1)
@@ -320,7 +320,7 @@ def test_where_nothing_can_be_replayed_the_order_ends(
         assert last(kafka, "t.__orders") == {b"in/0/0/lines": None}
 
 
-def test_strangers_orders_are_left_alone() -> None:
+def test_foreign_requests_are_ignored() -> None:
     """The spout ignores requests for other spouts, requests without a key, and invalid records."""
     kafka = produced("good 0", partitions=1)
     with kafka.cluster(wired(source())) as cluster:

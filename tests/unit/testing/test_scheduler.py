@@ -31,7 +31,7 @@ def test_two_may_wake_up_at_the_same_step() -> None:
     assert sorted(awake) == ["first", "second", "third"]
 
 
-def test_who_waits_for_what_comes_later_looks_again() -> None:
+def test_waiting_actor_is_checked_again() -> None:
     """An actor is checked again even without a wake-up."""
     scheduler, came, seen = Scheduler(Random(1)), list[str](), list[str]()
 

@@ -92,7 +92,7 @@ def no_word_is_lost(cluster: LocalCluster) -> None:
     assert counts(cluster) >= COUNTS
 
 
-def test_a_sound_topology_stands_it() -> None:
+def test_correct_topology_passes() -> None:
     """All kinds of faults occur, and the report lists them."""
     report = simulate(wired(Count()), {"lines": LINES}, no_word_is_lost, SEEDS)
     assert report.schedules == len(SEEDS)

@@ -22,7 +22,7 @@ def finds(bug: Bug, seed: int) -> bool:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_bug_is_found_and_its_mending_holds(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_is_found_and_its_fix_passes(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many seeds find it with the default arguments."""
     monkeypatch.setattr(
         sys.modules["kstorm.testing.simulate"], "shrink", lambda *_: []

@@ -141,7 +141,7 @@ def _run(seed: int) -> list[str]:
     return told
 
 
-def test_tasks_of_an_async_bolt_go_on_side_by_side() -> None:
+def test_tasks_of_an_async_bolt_are_interleaved() -> None:
     """The seed determines their order."""
 
     def both(told: list[str]) -> bool:
@@ -153,7 +153,7 @@ def test_tasks_of_an_async_bolt_go_on_side_by_side() -> None:
     assert runs == [_run(seed) for seed in range(20)]
 
 
-def test_a_cluster_may_end_amid_an_await() -> None:
+def test_cluster_may_end_during_an_await() -> None:
     """Closing the cluster does not wait for the coroutine."""
     told: list[str] = []
     feeder = FeederSpout("name")

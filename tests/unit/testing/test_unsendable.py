@@ -247,7 +247,7 @@ def expect_cause(letter: DeadLetter, what: str, bolt: type[Any]) -> None:
 
 
 @KINDS
-def test_a_bolt_is_told_by_emit(what: str) -> None:
+def test_emit_raises_in_a_bolt(what: str) -> None:
     """The bolt may catch the error. Otherwise the tester reports it."""
     bolt = BoltTester(Passes(), "id")
     bolt.give([what])
@@ -258,7 +258,7 @@ def test_a_bolt_is_told_by_emit(what: str) -> None:
 
 @KINDS
 @pytest.mark.parametrize("batch", [False, True])
-def test_any_other_spout_is_told_by_fail(what: str, batch: bool) -> None:
+def test_any_other_spout_gets_a_fail(what: str, batch: bool) -> None:
     """The failure is immediate, and the error names the line of the emit."""
 
     class Feeds(FeederSpout):

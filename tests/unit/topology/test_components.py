@@ -8,7 +8,7 @@ from kstorm.topology import BasicBolt, Bolt, Component, Spout, StatefulBasicBolt
 
 
 @pytest.mark.parametrize("kind", [Spout, Bolt, BasicBolt, StatefulBolt, StatefulBasicBolt])
-def test_a_component_that_says_nothing_of_itself(kind: type[Component]) -> None:
+def test_component_without_metrics(kind: type[Component]) -> None:
     """By default it has no metrics and no problem."""
     component = kind()
     assert component.metrics() == {}
@@ -17,7 +17,7 @@ def test_a_component_that_says_nothing_of_itself(kind: type[Component]) -> None:
 
 
 @pytest.mark.parametrize("kind", [KafkaSpout, KafkaBolt, KestrelSpout, RabbitMQSpout])
-def test_the_ends_have_figures_of_their_own(kind: type[Component]) -> None:
+def test_sources_and_sinks_override_metrics(kind: type[Component]) -> None:
     """They override the base method, so callers need no `hasattr` check."""
     assert issubclass(kind, Component)
     assert kind.metrics is not Component.metrics

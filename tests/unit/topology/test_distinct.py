@@ -21,7 +21,7 @@ def test_an_id_is_passed_on_once(bolt_tester: Tester) -> None:
     assert len(bolt.acked) == 4
 
 
-def test_it_remembers_so_many_and_no_more(bolt_tester: Tester) -> None:
+def test_memory_is_limited(bolt_tester: Tester) -> None:
     """The state does not grow. A repetition does not refresh an id."""
     bolt = bolt_tester(DistinctBolt(["id"], "id", window=2), "id")
     for id in (1, 2, 1, 3, 1, 2, 3):

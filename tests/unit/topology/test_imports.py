@@ -24,7 +24,7 @@ def imported(file: Path) -> Iterator[str]:
             )
 
 
-def test_there_is_no_circle_of_imports() -> None:
+def test_imports_have_no_cycle() -> None:
     """`TopologicalSorter` raises `CycleError` with the files of a cycle."""
     needs = {
         file.stem: set(imported(file)) for file in FOLDER.glob("*.py") if file.stem != "__init__"

@@ -168,7 +168,7 @@ def test_a_column_is_grouped_as_its_texts(column: list[Any]) -> None:
     assert len(set(comparable(column))) == len({key_text([each]) for each in column})
 
 
-def test_texts_of_before_stay_readable() -> None:
+def test_key_texts_of_0_1_stay_readable() -> None:
     """The forms of kstorm 0.1 cover text, integers, fractions, booleans, None, and lists of these."""
     assert key_text(["the"]) == "the"
     assert key_text(["[the"]) == '["[the"]'
@@ -197,7 +197,7 @@ def test_texts_of_before_stay_readable() -> None:
     ],
     ids=lambda value: re.sub(" at 0x[0-9a-f]+", "", repr(value)),
 )
-def test_what_cannot_travel_is_no_key(value: Any, why: str) -> None:
+def test_unencodable_value_is_refused_as_a_key(value: Any, why: str) -> None:
     """The error has the value, the reason and the remedy."""
     for refused in (key_text, list_text):
         with pytest.raises(TypeError, match=f"cannot be a key: .*{why}"):
@@ -210,7 +210,7 @@ def test_what_cannot_travel_is_no_key(value: Any, why: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[", "[1", '[{"$time":"x"}]', '[{"$bytes":"?"}]'])
-def test_what_is_no_text_of_a_key_is_refused(text: str) -> None:
+def test_invalid_key_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a key"):
         key_values(text)
 

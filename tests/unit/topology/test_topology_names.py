@@ -44,7 +44,7 @@ def wordcount(reverse: bool = False, ackers: int = 1) -> Topology:
     return builder.build()
 
 
-def test_task_ids_do_not_hang_on_the_order_of_the_wiring() -> None:
+def test_task_ids_do_not_depend_on_the_order_of_the_wiring() -> None:
     """Spouts come first, then ids in order, from 1 without gaps."""
     for topology in (wordcount(), wordcount(reverse=True)):
         ids = {

@@ -22,7 +22,7 @@ def test_fields_from_names_or_lists() -> None:
 
 
 @pytest.mark.parametrize("name", ["", 1, None, ["a", 2]])
-def test_fields_that_are_no_names(name: Any) -> None:
+def test_invalid_field_name_is_refused(name: Any) -> None:
     """The message shows the invalid name."""
     with pytest.raises(TopologyError, match="is not a field name: use non-empty strings"):
         Fields(name)
@@ -113,7 +113,7 @@ def test_tick_tuples_are_known_by_their_source() -> None:
     assert not Tuple([5], Source("clock", TICK_STREAM, 0, Fields("rate_secs"))).is_tick
 
 
-def test_tuples_are_told_apart_by_identity() -> None:
+def test_tuples_are_compared_by_identity() -> None:
     """Two tuples with equal values are different, so that a bolt can hold both in a set."""
     source = Source("a", "default", 1, Fields("x"))
     assert len({Tuple([1], source), Tuple([1], source)}) == 2

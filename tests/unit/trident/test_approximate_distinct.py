@@ -85,7 +85,7 @@ def test_a_precision_that_cannot_be() -> None:
         ApproximateDistinct(3)
 
 
-def test_it_says_which_package_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error comes when streams are wired, not when a task runs. Nothing else needs the package."""
     monkeypatch.setitem(sys.modules, "datasketches", None)
     with pytest.raises(ConfigError, match=r"pip install 'kstorm\[sketches\]'"):

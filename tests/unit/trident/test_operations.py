@@ -73,7 +73,7 @@ NUMBERS: Rows = [["a", 1], ["b", 2], ["a", 3], ["b", 4]]
         (lambda s: s.project("n", "word").filter(lambda n, word: n == 4), [[4, "b"]]),
     ],
 )
-def test_of_one_tuple_at_a_time(do: Any, expected: Rows) -> None:
+def test_operations_on_single_tuples(do: Any, expected: Rows) -> None:
     """The operations are functions, filters and maps, given by class or callable."""
     assert came_out(do, ["word", "n"], NUMBERS) == expected
 
@@ -136,7 +136,7 @@ def test_a_reducer_sees_the_tuples_in_their_order() -> None:
     assert found == [["ab", "ab"]]
 
 
-def test_the_life_of_an_operation_is_its_tasks() -> None:
+def test_operation_is_prepared_per_task() -> None:
     """Each task prepares its own copy."""
     lives: list[str] = []
 

@@ -186,7 +186,7 @@ def sql(tmp_path: Path) -> SqlMap:
     return database
 
 
-def test_a_life_that_has_ended_writes_nothing(tmp_path: Path) -> None:
+def test_ended_process_writes_nothing(tmp_path: Path) -> None:
     """It does not even write keys that the new process has not touched."""
     database = sql(tmp_path)
     old, stored = database.begin_life("t/0")

@@ -99,7 +99,7 @@ def test_own_state_is_exact_after_crashes() -> None:
     assert sum(ledger.again for ledger in ledgers) > 0, "some epochs came again"
 
 
-def test_it_emits_nothing() -> None:
+def test_updater_of_an_own_state_cannot_emit() -> None:
     with pytest.raises(TopologyError, match="Add cannot emit"):
         wired(
             "word", do=lambda s: s.partition_persist(TotalsFactory(Ledger()), "word", Add(), "word")
@@ -108,7 +108,7 @@ def test_it_emits_nothing() -> None:
         wired("word", do=lambda s: s.partition_persist({}, "word", Add()))  # type: ignore[arg-type]
 
 
-def test_only_its_updater_has_it() -> None:
+def test_query_of_an_own_state_is_refused() -> None:
     """A query of it is rejected when it is built, and not when a tuple arrives."""
     with pytest.raises(TopologyError, match="only its updater can access"):
         wired(

@@ -87,7 +87,7 @@ def test_other_aggregators_have_the_tuples_of_each_session_of_each_group() -> No
     assert sorted(tester.emitted()) == [["ann", 9], ["ann", 100], ["bob", 3]]
 
 
-def test_the_plan_says_what_sessions_there_are() -> None:
+def test_plan_shows_the_sessions() -> None:
     topology = TridentTopology("t")
     stream = topology.new_stream("in", FeederSpout("user", "at")).group_by("user")
     stream.window(Sessions(Duration.minutes(5)).with_timestamp_field("at"), CountOf(), "n")

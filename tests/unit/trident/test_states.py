@@ -168,7 +168,7 @@ class Longest(ReducerAggregator):
         return [max(word, tuple["word"], key=len), seen + 1]
 
 
-def test_a_reducer_goes_on_from_what_is_stored() -> None:
+def test_reducer_continues_from_the_stored_value() -> None:
     def do(stream: Stream) -> Any:
         return stream.group_by("place").persistent_aggregate(
             kstorm_state(), "word", Longest(), "longest"
@@ -271,7 +271,7 @@ def test_several_can_be_read_and_changed_at_once() -> None:
     assert state.get() == "all"
 
 
-def test_what_a_batch_changed_is_taken_back_with_it() -> None:
+def test_changes_of_a_failed_batch_are_undone() -> None:
     """A failed tuple is retried alone, and becomes a dead letter in the end. The others count once."""
 
     class Picky(CombinerAggregator):

@@ -18,7 +18,7 @@ from kstorm.trident import (
 )
 
 
-def test_a_spout_of_ones_own() -> None:
+def test_user_defined_spout() -> None:
     """It is an `IRichSpout` with the stream's id."""
     topology = TridentTopology("t")
     topology.new_stream("myspoutid", FeederSpout("word")).map(str.upper)

@@ -12,7 +12,7 @@ from kstorm.windows import Duration
 from tests.unit.trident.streams import came_out, wired
 
 
-def test_so_many_tuples_each() -> None:
+def test_window_by_count() -> None:
     """The windows are per task. Without groups, each window has one value."""
     found = came_out(
         lambda s: s.tumbling_window(Tuples(2), "n", Sum(), "sum"), ["n"], [[1], [2], [3], [4], [5]]
@@ -76,7 +76,7 @@ def test_the_extremes_of_a_batch(do: Any, expected: list[Any]) -> None:
     assert list(wired("n", do=lambda s: s.min_by("n")).components) == ["in", "min-by"]
 
 
-def test_a_window_goes_on() -> None:
+def test_window_is_a_stream() -> None:
     """A window returns a stream."""
 
     def do(stream: Stream) -> Stream:

@@ -32,7 +32,7 @@ def sums(window: Window) -> Any:
     )
 
 
-def test_it_keeps_tuples_only_where_it_has_to() -> None:
+def test_tuples_are_stored_only_for_windows_by_count() -> None:
     """It needs the tuples only if windows end by count."""
     assert type(sums(Window(Duration(10)))) is CombiningBolt
     assert type(sums(Window(Count(10)))) is not CombiningBolt
@@ -66,7 +66,7 @@ def by_definition(
     st.integers(1, 25),
     st.integers(0, 20),
 )
-def test_sums_are_what_they_are_by_definition(
+def test_sums_match_their_definition(
     many: int,
     at_once: int,
     rounds: list[list[tuple[str, int, int]]],
@@ -154,7 +154,7 @@ class Failing:
     st.lists(st.integers(1, 12), max_size=6),
     st.lists(st.booleans(), max_size=12),
 )
-def test_a_window_that_raises_or_stops_goes_on(
+def test_window_continues_after_an_error_or_a_stop(
     kind: type[panes.PaneManager],
     rounds: list[list[tuple[str, int, int]]],
     length: int,

@@ -59,7 +59,7 @@ def test_levels_have_one_spelling(text: str, level: str) -> None:
         "Broker: Group rebalance in progress",
     ],
 )
-def test_ordinary_rebalance_is_no_error(error: str) -> None:
+def test_ordinary_rebalance_is_not_an_error(error: str) -> None:
     found = lines(record("commit_refused", "warning", error=error), record("disk full", "error"))
     assert [line.level for line in found] == ["info", "error"]
 

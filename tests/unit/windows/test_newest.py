@@ -21,7 +21,7 @@ def stored(run: Run) -> int:
 
 @pytest.mark.parametrize("order", ["up", "down", "shuffled"])
 @pytest.mark.parametrize("event_time", [True, False])
-def test_what_no_window_can_have_is_not_kept(order: str, event_time: bool) -> None:
+def test_tuples_that_no_window_needs_are_dropped(order: str, event_time: bool) -> None:
     """Otherwise the state would hold every tuple of the slide: 5,000 here, and an hour of them in
     the issue.
     """
@@ -70,7 +70,7 @@ def definition(
     st.integers(0, 30),
     st.sets(st.integers(0, 8)),
 )
-def test_windows_have_what_they_have_by_definition(
+def test_windows_match_their_definition(
     rounds: list[list[int]], length: int, slide: int, lag: int, dies: set[int]
 ) -> None:
     """The tuples come in any order, several windows are open, and the state is restored at times."""

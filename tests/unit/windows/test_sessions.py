@@ -423,7 +423,7 @@ def test_a_window_of_very_many_sums_is_shown_a_part_at_a_time(
     assert tester.emitted()[20:] == [["u00", 5]]
 
 
-def test_the_rest_is_shown_in_the_next_life(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rest_is_shown_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The watermark does not advance any more."""
     monkeypatch.setattr(executor, "AT_ONCE", 2)
     builder = TopologyBuilder("sessions", Config(topology_processing_guarantee="exactly_once"))

@@ -57,7 +57,7 @@ def test_the_join_of_four() -> None:
         assert sorted(cluster.emitted("joiner")) == [[1, None, "a", 1], [2, 2, "b", 2]]
 
 
-def test_fields_of_one_name_are_told_apart_by_their_source() -> None:
+def test_equal_field_names_are_selected_by_source() -> None:
     """Fields within maps are selected with dots."""
     tester = BoltTester(
         JoinBolt("a", "id")
@@ -93,7 +93,7 @@ def test_a_join_with_a_source_that_comes_later_is_refused() -> None:
         )
 
 
-def test_joins_are_made_in_the_order_in_which_they_are_said() -> None:
+def test_joins_are_made_in_the_given_order() -> None:
     """A left join does not restore rows that an inner join has dropped."""
     tuples: list[tuple[str, list[Any]]] = [("orders", [1, "ann"]), ("people", ["zoe", {}])]
     join = (

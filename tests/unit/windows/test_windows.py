@@ -354,7 +354,7 @@ def test_units() -> None:
     assert LATE_TUPLE == "late_tuple"
 
 
-def test_it_emits_only_while_a_window_is_shown() -> None:
+def test_bolt_emits_only_while_a_window_is_shown() -> None:
     bolt = Shown().with_tumbling_window(Count(1))
     run = Run(bolt)
     with pytest.raises(RuntimeError, match="while it executes a window"):

@@ -97,7 +97,7 @@ class RaisesOnce(Numbers):
             raise ValueError("once")
 
 
-def test_what_a_failed_look_has_shown_is_shown_again() -> None:
+def test_failed_window_is_shown_again() -> None:
     """Its emits were undone, so the whole window is shown again, from the stored state."""
     builder = TopologyBuilder("windows", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("in", FeederSpout("n", "ts"))

@@ -187,7 +187,7 @@ def test_empty_windows_are_not_shown_and_leave_nothing_out() -> None:
     assert [expired for _, _, expired in run.shown] == [[], [], [1], [], [2]]
 
 
-def test_where_the_slide_is_longer_what_is_between_windows_is_neither_new_nor_expired() -> None:
+def test_tuples_between_windows_are_neither_new_nor_expired() -> None:
     run = in_time(Shown().with_window(Duration(3), Duration(10)))
     at(run, 2, 8, 10, 11, 17, 18, 19)
     watermark(run, 20)
@@ -242,7 +242,7 @@ def test_an_input_that_falls_behind_later_holds_windows_back() -> None:
 # Restarts within a window.
 
 
-def test_a_process_that_dies_amid_a_window_goes_on_with_it() -> None:
+def test_restarted_process_continues_its_window() -> None:
     """The restored watermark keeps late tuples late, and no window is shown twice."""
     builder = TopologyBuilder("t", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("in", FeederSpout("n", "ts"))
@@ -297,7 +297,7 @@ def definition(
 
 
 @given(st.integers(0, 60), st.integers(1, 12), st.integers(1, 12), st.sets(st.integers(1, 60)))
-def test_windows_by_number_are_what_they_are_by_definition(
+def test_windows_by_count_match_their_definition(
     tuples: int, length: int, slide: int, checkpoints: set[int]
 ) -> None:
     """State is stored at random times. A tuple that no later window needs is dropped."""
@@ -328,7 +328,7 @@ class NewAndExpired(WindowedBolt):
     ("length", "slide"),
     [(Count(2000), Count(1)), (Duration(2000), Count(1)), (Duration(2000), Duration(1))],
 )
-def test_what_a_tuple_costs_does_not_hang_on_the_windows_length(length: Any, slide: Any) -> None:
+def test_cost_of_a_tuple_does_not_depend_on_the_window_length(length: Any, slide: Any) -> None:
     """The cost is the number of state pairs that a bolt with new and expired tuples reads."""
     tester = BoltTester(
         NewAndExpired().with_window(length, slide).with_timestamp_field("ts"), "n", "ts"
