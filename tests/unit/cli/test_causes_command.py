@@ -75,8 +75,9 @@ def test_unready_pods_show_their_reason(stub: KubernetesStub, kstorm: Command) -
 
 
 def test_bolt_scaled_to_0_is_the_first_cause(stub: KubernetesStub, kstorm: Command) -> None:
-    """One pod with access to Kafka is asked for the two snapshots, with the ackers' name in the
-    topology.
+    """One pod with access to Kafka measures the lag for the two snapshots.
+
+    It gets the ackers' name in the topology.
     """
     stub.add("sentences", "spout")
     stub.add("split", "bolt", 0)

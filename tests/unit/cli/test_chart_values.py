@@ -74,9 +74,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, st
 
 
 def test_values_match_the_code(capsys: pytest.CaptureFixture[str]) -> None:
-    """The values are kind, tasks, state and parallelism per component, the ackers, and the test's
-    ends.
-    """
+    """This covers each component's kind, tasks, state and parallelism, the ackers and the ends."""
     code, shown, _ = run(capsys, "values", "shaped:topology")
     assert code == 0
     assert shown.startswith("# Written by `kstorm values shaped:topology`")

@@ -1,6 +1,4 @@
-"""`kstorm topology|scale|restart|logs` with the real Kubernetes client, on a stub of the API
-server.
-"""
+"""`kstorm topology|scale|restart|logs` with the real Kubernetes client on a stub of the API server."""
 
 import json
 import sys

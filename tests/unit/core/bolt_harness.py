@@ -132,8 +132,9 @@ class Harness:
         }
 
     def sent(self) -> list[tuple[str, int, str, Any, int, int, dict[int, int]]]:
-        """Returns the sent tuples: topic, partition, stream, values, root, edge, other roots and
-        edges.
+        """Returns the sent tuples.
+
+        Each has topic, partition, stream, values, root, edge, other roots and edges.
         """
         tuples = []
         for send in self.outbox.drain_tuples():

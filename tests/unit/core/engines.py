@@ -62,7 +62,7 @@ class Driven:
         """True if `Open` is answered at once."""
 
     def do(self, effects: Sequence[Effect]) -> list[Effect]:
-        """Carries out effects. Returns the remaining ones and those that followed."""
+        """Carries out effects. Returns the remaining and the resulting ones."""
         before = len(self.effects)
         waiting = list(effects)
         while waiting:

@@ -185,7 +185,7 @@ def test_anchors_of_one_tree_fold(bolt: Plain, harness: Harness) -> None:
 
 
 def test_the_same_anchor_twice(bolt: Plain, harness: Harness) -> None:
-    """As with Storm's DupAnchorBolt, the tuple has two edges, and the sum is correct."""
+    """The tuple has two edges, and the sum is correct, as with Storm's DupAnchorBolt."""
     harness.give(("a", 7, 10))
     (anchor,) = bolt.got
     harness.collector.emit(["x"], [anchor, anchor], "errors")

@@ -430,8 +430,9 @@ def test_unfinished_tuples_of_the_former_owner_are_retried() -> None:
 
 
 def test_task_with_inherited_tuples_is_in_every_transaction() -> None:
-    """The tuples belong to this process, and Kafka must refuse their emits if the process lost the
-    task.
+    """The tuples belong to this process.
+
+    Kafka must refuse their emits if the process lost the task.
     """
     made = driven(LEFT)
     made.assign(t0=4)

@@ -263,7 +263,7 @@ def test_a_bolt_is_reminded_of_a_batch_that_it_acked_in_an_execution_that_failed
 
 
 class GivesUp(Word, Bolt):
-    """Holds tuples. At the second one it fails the first."""
+    """Holds tuples, and fails the first when the next one arrives."""
 
     def __init__(self) -> None:
         self.held: list[Tuple] = []

@@ -165,9 +165,7 @@ def test_a_format_is_known_however_its_number_is_written(form: bytes, number: by
 
 
 def test_a_long_array_is_not_taken_for_a_format() -> None:
-    """An array with 256 or more elements has 1 in its second byte, where a short one has the
-    format.
-    """
+    """An array of 256 or more elements has 1 in its second byte, where a short one has the format."""
     data = msgspec.msgpack.encode([NEXT, *range(255), *[0] * 20])
     assert data[1] == FIRST
     with pytest.raises(FrameError):

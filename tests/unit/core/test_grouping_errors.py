@@ -1,6 +1,6 @@
 """A grouping that raises on one value: the emit is refused as a whole.
 
-So no tree stays open, and no partial tree is acked.
+The effect is that no tree stays open, and no partial tree is acked.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,5 +1,6 @@
-"""The ledger of one acker task, in the terms of Storm's documentation: init, ack, fail, reset
-timeout.
+"""The ledger of one acker task, in the terms of Storm's documentation.
+
+These are init, ack, fail and reset timeout.
 """
 
 import random

@@ -33,9 +33,7 @@ class Source(Spout):
 
 
 def topology(**settings: Any) -> Topology:
-    """Builds spouts a (tasks 1, 2) and b (task 3), a bolt with two tasks (4, 5), and four acker
-    tasks.
-    """
+    """Builds spouts a (tasks 1, 2) and b (task 3), a bolt (tasks 4, 5), and four acker tasks."""
     builder = TopologyBuilder("t", Config(**settings))
     builder.set_spout("a", Source(), 2)
     builder.set_spout("b", Source())

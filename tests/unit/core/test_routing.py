@@ -236,9 +236,7 @@ def both_choices(topology: Topology, key: Any) -> frozenset[int]:
 @pytest.mark.parametrize("length", [1, 2, 5, 10, 30])
 @pytest.mark.parametrize("fields", [["key"], ["key", "other"]])
 def test_every_pair_of_tasks_is_some_keys_choice(length: int, fields: list[str]) -> None:
-    """Keys of one length choose all 28 pairs of 8 tasks about equally often, so the load is
-    balanced.
-    """
+    """Keys of one length choose all 28 pairs of 8 tasks about equally often, so the load is even."""
     random = Random(length)
     letters = string.ascii_letters + string.digits + "äöüß€"
     keys = list(

@@ -269,9 +269,7 @@ def test_untracked_tuples_are_not_pending() -> None:
 
 
 def test_without_ackers_every_message_is_acked_at_once() -> None:
-    """The ack comes after `next_tuple`, because the spout may store the message only after the
-    emit.
-    """
+    """The ack comes after `next_tuple`, because the spout may store the message after the emit."""
     harness = Harness(topology_acker_executors=0)
     seen: list[list[Any]] = []
 

@@ -1,6 +1,4 @@
-"""The JSON Schema of a topology's file: it matches the model, accepts each example, and rejects
-mistakes.
-"""
+"""The JSON Schema of a topology's file matches the model, accepts examples, and rejects mistakes."""
 
 import json
 from pathlib import Path

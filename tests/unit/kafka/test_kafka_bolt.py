@@ -230,9 +230,7 @@ def test_producer_properties_open_a_separate_producer(world: "World") -> None:
 
 @pytest.mark.parametrize("side", ["key", "value"])
 def test_java_serializer_properties_are_refused_with_a_remedy(side: str) -> None:
-    """Storm's documentation sets them as producer properties, but librdkafka has no such
-    properties.
-    """
+    """Storm's documentation sets them as producer properties, but librdkafka does not know them."""
     java = {f"{side}.serializer": "org.apache.kafka.common.serialization.StringSerializer"}
     with pytest.raises(
         ConfigError,

@@ -45,7 +45,7 @@ def record(offset: int = 7) -> Any:
 
 
 async def test_callback_gets_the_result_of_each_record(world: "World") -> None:
-    """As in Storm, the call follows the tuple's ack or fail."""
+    """The call follows the tuple's ack or fail, as in Storm."""
     told = Told()
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
     told.outcomes = outcomes = prepared(world, bolt)
@@ -67,7 +67,7 @@ async def test_callback_gets_the_result_of_each_record(world: "World") -> None:
 
 @pytest.mark.parametrize("mode", ["sync", "fire and forget"])
 async def test_callback_is_called_in_every_mode(world: "World", mode: str) -> None:
-    """As in Storm, this includes tuples that are acked earlier, and synchronous writes."""
+    """This includes tuples that are acked earlier, and synchronous writes, as in Storm."""
     told = Told()
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
     bolt = bolt.with_async(False) if mode == "sync" else bolt.with_fire_and_forget()

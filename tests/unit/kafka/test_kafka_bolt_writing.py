@@ -111,9 +111,7 @@ def test_mapper_handles_frames_only_if_its_own_class_does(world: "World") -> Non
 
 
 async def test_sync_waits_for_each_record(world: "World") -> None:
-    """The next tuple is executed after the broker has this record, and this tuple is acked or
-    failed.
-    """
+    """The next tuple is executed after the broker has this record and the task acks this tuple."""
     bolt = KafkaBolt().with_topic_selector("t").with_async(False)
     outcomes = prepared(world, bolt)
     for error, ended in ((None, outcomes.acked), ("refused", outcomes.failed)):

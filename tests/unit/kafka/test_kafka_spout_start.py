@@ -58,9 +58,7 @@ def test_start_at_latest_is_stored_at_once(world: "World") -> None:
 
 
 def test_ignored_offsets_are_those_of_another_deployment(world: "World") -> None:
-    """`ignore_zk_offsets` restarts a new deployment, but a restarted process of the same one
-    resumes.
-    """
+    """`ignore_zk_offsets` restarts a new deployment, but resumes a restarted process."""
     world.source.produce(0, *range(5))
     world.offsets.stored[ZERO] = stored(3, "words-0")
     assert world.run(world.open(ignore_zk_offsets=True)) == [0, 1, 2, 3, 4]

@@ -84,9 +84,7 @@ def test_the_offset_stays_at_the_lowest_unfinished_message(collector: "FakeColle
 
 
 def test_only_emitted_offsets_count(collector: "FakeCollector") -> None:
-    """Offsets without a message, after compaction or of markers, are no obstacle (STORM-2505, 2546,
-    2639).
-    """
+    """Offsets of compacted messages and markers do not hold it back (STORM-2505, 2546, 2639)."""
     manager = make(collector, offset=5)
     emit_all(collector, manager, message(7), message(20), message(21))
     ids = dict(collector.take())
@@ -284,9 +282,7 @@ def test_emitted_message_is_not_emitted_again(collector: "FakeCollector") -> Non
 
 
 def test_at_the_limit_only_retries_are_emitted(collector: "FakeCollector") -> None:
-    """With a limit of 3 uncommitted offsets, a 4th message waits, but a failed one does not
-    (STORM-2343).
-    """
+    """With a limit of 3, a 4th message waits, but a failed one is retried (STORM-2343)."""
     manager = make(collector, max_uncommitted_offsets=3)
     emit_all(collector, manager, *map(message, range(5)))
     ids = dict(collector.take())
@@ -384,10 +380,7 @@ def test_a_message_that_cannot_be_read_yet_stays_where_it_is(collector: "FakeCol
 
 
 def test_a_retry_that_cannot_be_read_yet_costs_no_retry(collector: "FakeCollector") -> None:
-    """Repeated looks do not count as attempts.
-
-    With a limit of one, the message is emitted once more.
-    """
+    """Repeated looks are not attempts. The message is emitted once more, which is the limit."""
     scheme = Asking()
     scheme.answer = None
     manager = make(collector, scheme=scheme, retry_limit=1)

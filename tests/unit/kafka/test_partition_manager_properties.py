@@ -65,8 +65,9 @@ class Ledger:
 
 
 class OnePartition(RuleBasedStateMachine):
-    """A partition with gaps, late letters, and trees that complete, fail, and complete after a
-    failure.
+    """A partition with gaps and late letters.
+
+    Trees complete, fail, and complete after a failure.
     """
 
     trees = Bundle("trees")

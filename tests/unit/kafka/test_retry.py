@@ -53,7 +53,7 @@ def test_the_delay_grows_up_to_its_maximum() -> None:
 
 
 def test_the_defaults_retry_at_once() -> None:
-    """By Storm's defaults, the delay is 0 and does not grow."""
+    """Storm's default delay is 0, and does not grow."""
     assert delays(manager(), 3) == [0.0, 0.0, 0.0]
 
 

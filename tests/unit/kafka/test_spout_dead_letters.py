@@ -1,6 +1,4 @@
-"""The dead letters of a `KafkaSpout`: the kind, the error, and the message with its key and
-headers.
-"""
+"""The dead letters of a `KafkaSpout`: the kind, the error, and the message with key and headers."""
 
 from typing import TYPE_CHECKING, Any, cast
 

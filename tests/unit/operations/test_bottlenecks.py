@@ -304,7 +304,7 @@ def test_one_hot_key_of_many_tasks() -> None:
     ],
 )
 def test_long_waits_are_causes(wait: str, kind: str) -> None:
-    """A wait is long if it takes much of the time. A constant wait has its start."""
+    """A wait is long if it takes much of the time. The cause has the start of a constant wait."""
     assert only(split(waits={wait: 6.0})).kind == kind
     assert bottlenecks_of([split(waits={wait: 0.5})]) == []
     before = page("split-0", waits_since={wait: 1_700_000_000.0})

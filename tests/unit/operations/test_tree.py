@@ -64,9 +64,7 @@ def test_held_tuple_is_distinguished_from_its_children(words: int) -> None:
 
 
 def test_parents_are_exact_if_the_frame_has_them() -> None:
-    """Otherwise a tuple may have several possible parents, if a task got several tuples of the
-    tree.
-    """
+    """Otherwise a tuple has several possible parents if a task got several tuples of the tree."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, HoldsAndSends(), third=True)) as cluster:
         feeder.feed(["same same"], 0)

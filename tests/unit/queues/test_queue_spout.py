@@ -1,6 +1,4 @@
-"""Tests of the RabbitMQ and Kestrel spouts: the queue has a message until its whole tree is
-complete.
-"""
+"""Tests of the RabbitMQ and Kestrel spouts: the queue has a message until its tree is complete."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

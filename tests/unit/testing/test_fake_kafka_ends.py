@@ -127,7 +127,10 @@ def test_added_partitions_are_read_from_their_start() -> None:
 
 
 def test_many_topics() -> None:
-    """A regular expression also matches later topics, but no topic of the topology or of Kafka."""
+    """A regular expression also matches later topics.
+
+    It matches neither the topology's nor Kafka's own.
+    """
     kafka = FakeKafka({"in-a": 1, "in-b": 2, "t.upper": 1, "__in-c": 1, "out": 1})
     source = config(".*in-.*|t.*", kafka_topic_wildcard_match=True)
     for topic in ("in-a", "in-b", "t.upper", "__in-c"):

@@ -119,9 +119,7 @@ def test_records_that_come_twice_only_delay(feeder: FeederSpout) -> None:
 
 
 def test_a_process_does_not_start_where_a_zombie_sleeps(feeder: FeederSpout) -> None:
-    """It would share the zombie's disk and transactional id, and could end the zombie's
-    transaction.
-    """
+    """It would share the zombie's disk and transactional id, and could end its transaction."""
     with LocalCluster(wordcount(feeder)) as cluster:
         cluster.scale("count", 2)
         zombie = cluster.processes("count")[1]

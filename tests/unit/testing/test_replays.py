@@ -1,6 +1,4 @@
-"""Replay requests for dead letters, which `KafkaSpout` carries out on the real engine despite
-crashes.
-"""
+"""Replay requests for dead letters: `KafkaSpout` carries them out despite crashes."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -241,9 +239,7 @@ class Slow(Bolt):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_message_is_emitted_once_and_is_not_done_before_its_last_tuple(seed: int) -> None:
-    """Repeated looks for requests make no difference, nor does another tuple of the message in
-    progress.
-    """
+    """Further looks for requests do not repeat it, nor does another tuple of the message."""
     kafka = produced("good bad", partitions=1)
     builder = TopologyBuilder("t", Config())
     builder.set_spout("lines", KafkaSpout(source(scheme=Words())))

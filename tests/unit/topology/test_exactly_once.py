@@ -146,7 +146,7 @@ def test_settings_out_of_their_range(setting: str, value: float, why: str) -> No
 
 
 def test_retries_can_be_off_and_at_once() -> None:
-    """The valid settings are no retry, no pause, and a constant pause."""
+    """Valid settings disable retries or the pause, or make the pause constant."""
     config = Config(
         topology_bolt_retry_limit=0,
         topology_bolt_retry_initial_delay_ms=0,

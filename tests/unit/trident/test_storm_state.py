@@ -147,8 +147,9 @@ def test_locations() -> None:
 
 
 def test_a_map_state() -> None:
-    """It has `multiGet`, `multiUpdate`, `multiPut`, and Storm's `RemovableMapState` and
-    `ITupleCollection`.
+    """It has `multiGet`, `multiUpdate` and `multiPut`.
+
+    It also has Storm's `RemovableMapState` and `ITupleCollection`.
     """
     own: Any = OwnState()
     state = MapState(own)

@@ -22,9 +22,7 @@ def stored(run: Run) -> int:
 @pytest.mark.parametrize("order", ["up", "down", "shuffled"])
 @pytest.mark.parametrize("event_time", [True, False])
 def test_tuples_that_no_window_needs_are_dropped(order: str, event_time: bool) -> None:
-    """Otherwise the state would hold every tuple of the slide: 5,000 here, and an hour of them in
-    the issue.
-    """
+    """Otherwise the state would hold every tuple of the slide, here 5,000."""
     bolt = Shown().with_window(Count(3), Duration.hours(1))
     run = Run(bolt.with_timestamp_field("ts") if event_time else bolt)
     numbers = list(range(1, 5001))

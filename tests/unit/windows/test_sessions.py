@@ -312,7 +312,7 @@ def judged(found: Counter[Any], expected: Counter[Any]) -> None:
 
 
 def test_sessions_survive_crashes() -> None:
-    """With exactly once, each session is emitted once and whole, despite kills, moves and refusals."""
+    """Exactly-once processing emits each session once and whole, despite kills, moves and refusals."""
 
     class Written(Visits):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:

@@ -1,6 +1,4 @@
-"""Edge cases of windows from Storm's `WindowManagerTest`, and from Flink's and Kafka Streams'
-tests.
-"""
+"""Edge cases of windows from Storm's `WindowManagerTest` and from Flink's and Kafka Streams' tests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -222,7 +220,7 @@ def test_a_window_of_a_century() -> None:
 
 
 def test_an_input_that_falls_behind_later_holds_windows_back() -> None:
-    """As in Kafka Streams and Flink, the slower partition decides at any time."""
+    """The slower partition decides at any time, as in Kafka Streams and Flink."""
     bolt = Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts")
     run = Run(bolt, {"in": ["n", "ts"], "other": ["n", "ts"]})
     run.give(5)
