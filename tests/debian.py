@@ -16,7 +16,7 @@ _INSTALL_SECS: Final = 300
 
 
 def find_program(package: str, look: Callable[[], str | None]) -> Path | str:
-    """Return the program that `look` finds. If there is none, return the reason and the remedy."""
+    """Return the program that `look` finds, or the reason and the remedy if it finds none."""
     how_to = f"install Debian's package: apt-get install {package}"
     with exclusive(
         cache_directory() / f"{package}.lock"

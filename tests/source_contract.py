@@ -197,7 +197,7 @@ class SourceContract:
     def test_second_undecodable_batch_is_reported_after_the_first_is_skipped(
         self, log: Log
     ) -> None:
-        """The batches are adjacent, and the second one is the end of the partition."""
+        """The batches are adjacent, and the latter is the end of the partition."""
         log.write_undecodable(0, 4)
         log.write_undecodable(0, 3)
         log.reader.assign(at(log, 0), 0)

@@ -78,7 +78,7 @@ def test_quarantine_limit_is_passed_on(render: Render) -> None:
 
 @pytest.mark.parametrize("base", ["tls-sasl", "executors", "operator"])
 def test_driver_has_probes(render: Render, base: str) -> None:
-    """They use the port of its settings. In diagnostic mode there is none."""
+    """They use the port of its settings. In diagnostic mode the driver has no probes."""
     objects = render({"pipeline": {"stalledSeconds": 90}}, base=base)
     if base == "operator":
         (driver,) = application(objects)["driver"]["template"]["spec"]["containers"]

@@ -47,7 +47,7 @@ def test_logins_come_from_secrets(render: Render) -> None:
 def test_zookeeper_tls_settings_are_passed_on(render: Render) -> None:
     """The services read the settings unchanged, and the files are at these paths.
 
-    With `enabled` alone, the authorities are those of the image.
+    If only `enabled` is set, the services use the authorities of the image.
     """
     base = "/etc/kstorm/zookeeper-tls"
     given = {

@@ -24,12 +24,12 @@ def pod(objects: Objects) -> dict[str, Any]:
 
 
 def test_without_a_collector_there_is_no_trace_exporter(render: Render) -> None:
-    """There is no policy for it either."""
+    """Its policy is missing too."""
     assert not [each for each in render(base="dev") if each["metadata"]["name"].endswith("-traces")]
 
 
 def test_trace_exporter_is_replaced_not_rolled(render: Render) -> None:
-    """A second one would send the same traces. So an upgrade stops the old pod first."""
+    """An upgrade stops the old pod first, because two exporters would send the same traces."""
     spec = one(render(tracing()), "Deployment", "wordcount-traces")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 

@@ -17,7 +17,7 @@ def named(objects: Objects, kind: str) -> list[str]:
 
 
 def test_web_ui_is_off_by_default(render: Render) -> None:
-    """There is no account and no policy for it either."""
+    """Its account and policy are missing too."""
     assert not [each for each in render() if each["metadata"]["name"].endswith("-ui")]
 
 

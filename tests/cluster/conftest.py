@@ -20,7 +20,7 @@ Install = Callable[..., AbstractContextManager[Release]]
 
 @pytest.fixture(scope="session", autouse=True)
 def cluster() -> None:
-    """Fail at once if there is no cluster."""
+    """Fail at once without a cluster."""
     if "KUBECONFIG" not in os.environ:
         pytest.fail("KUBECONFIG names no cluster: see tests/cluster/__init__.py")
 

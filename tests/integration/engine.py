@@ -69,7 +69,7 @@ class Engine:
     def life(self, name: str) -> tuple[int, float] | None:
         """Return a value that changes when a process dies or restarts its work.
 
-        It is None without a response.
+        Return None without a response.
         """
         status = self.worker(name).status()
         return None if status is None else run_key(status)

@@ -1,4 +1,4 @@
-"""A replacement for a Kestrel server, sufficient for queue readers. There is no package of Kestrel.
+"""A replacement for a Kestrel server, sufficient for queue readers. Kestrel has no package.
 
 It speaks the memcache text protocol of Kestrel's guide and its `MemcacheHandler`: `set`, `quit`,
 and `get` with `/open`, `/close`, `/abort`, `/peek` and `/t=`. A connection can open one item per

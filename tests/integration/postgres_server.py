@@ -9,7 +9,7 @@ from tests.integration.databases import SUPERUSER, connect
 
 
 class PostgresServer(DatabaseServer):
-    """As root it runs with the user `postgres`, because PostgreSQL refuses root."""
+    """Runs with the user `postgres` instead of root, because PostgreSQL refuses root."""
 
     kind = "postgres"
     package = "postgresql"

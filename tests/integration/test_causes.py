@@ -24,7 +24,7 @@ def test_slow_bolt_is_named_with_its_lag(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Without input there is no cause. With input the bolt is the bottleneck, and its lag rises.
+    """Without input the command finds no cause. With input the bolt is the bottleneck with a rising lag.
 
     If the bolt does not respond, its waiting messages are reported.
     """

@@ -126,7 +126,7 @@ async def test_stuck_offsets_are_written_by_another_producer(
 async def test_offsets_alone_are_fenced(kafka: EmbeddedKafka, topics: tuple[str, str]) -> None:
     """A checkpoint with offsets but without changes is a transaction.
 
-    Without both there is no transaction.
+    Without both, the process makes no transaction.
     """
     topic, changelog = topics
     async with process(kafka, topic, "place", "first") as old:

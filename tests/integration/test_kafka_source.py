@@ -100,7 +100,7 @@ def test_matching_topics_are_found(topic: Topic, eventually: Eventually) -> None
 
 
 def test_reading_starts_at_the_assigned_offset(topic: Topic) -> None:
-    """There is no group and no rebalance."""
+    """The source has no group and no rebalance."""
     topic.create().produce(b"a", b"b", b"c")
     source = topic.source()
     source.assign(topic.at(), 1)

@@ -85,7 +85,7 @@ def test_open_item_is_exclusive_and_returns_to_the_head(server: KestrelServer) -
 @pytest.mark.slow
 @pytest.mark.parametrize("second", [b"get q/open", b"get q"])
 def test_connection_has_one_open_read(server: KestrelServer, second: bytes) -> None:
-    """A second one is an error and ends the connection."""
+    """A further open is an error and ends the connection."""
     server.put("q", b"a", b"b")
     client = Client(server)
     client.ask(b"get q/open")

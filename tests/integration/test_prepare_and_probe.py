@@ -177,7 +177,7 @@ def test_probe_waits_for_its_message_in_the_sink(
 def test_probe_names_a_missing_result(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """This happens after its timeout, or at once if there is no such topic."""
+    """The error comes after its timeout, or at once if the topic does not exist."""
     settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
     ends = ("--source", f"{topic_prefix}-in", "--sink", f"{topic_prefix}-out")
     code, _, complaint = kstorm("four", "probe", *ends)

@@ -1,6 +1,6 @@
 """Two releases of one topology would take each other's tasks.
 
-`kstorm prepare` rejects the second one until the first is gone.
+`kstorm prepare` rejects the other release until the first is gone.
 """
 
 import asyncio

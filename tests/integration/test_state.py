@@ -88,7 +88,7 @@ def test_queried_counts_never_fall_despite_kills(
 
 
 def check_command(name: str, runs: Path, count: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """Check that the command finds the run and the count, and that there is no other key."""
+    """Check that the command finds the run and the count, and no other key."""
     for key, code in (("w1", 0), ("cow", 1)):
         with pytest.raises(SystemExit) as ended:
             main(["state", "get", name, "count", key, "--runs", str(runs)])

@@ -112,7 +112,7 @@ def test_oldest_names_the_forgotten_tuple_and_its_task(
 
 @pytest.mark.slow
 def test_forgotten_tuple_is_the_moon(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its values are shown if they are asked for."""
+    """Its values are shown only on request."""
     found: list[dict[str, Any]] = json.loads(
         run(capsys, "trace", message(engine, FORGOTTEN), "--json", "--values")
     )

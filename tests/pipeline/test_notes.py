@@ -51,7 +51,7 @@ def test_notes_match_sparks_survey(
 
 
 def test_notes_of_several_parts_are_combined() -> None:
-    """A name is in two of them. The offsets of both are covered."""
+    """One name is in two parts. The offsets of both parts are covered."""
     parts = [
         [f"t-0-{offset}-0" for offset in range(begin, begin + 300)] for begin in (0, 300, 9000)
     ]

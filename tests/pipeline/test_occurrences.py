@@ -26,7 +26,7 @@ GOOD = [
 
 @pytest.mark.slow
 def test_only_names_of_the_exact_form_have_a_source(spark: SparkSession) -> None:
-    """As a regular expression defines it, whatever the name."""
+    """The form is that of a regular expression, for any name."""
     draw = random.Random(20110919)
     drawn = ["".join(draw.choices("a-1.9\n ", k=draw.randint(0, 12))) for _ in range(5000)]
     topics = ["a", "a-1", "-", "ä"]

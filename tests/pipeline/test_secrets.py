@@ -77,7 +77,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def page(port: int, name: str) -> str:
-    """Return a page of the run, or nothing while there is none."""
+    """Return a page of the run, or nothing if the run serves none yet."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/{name}", timeout=5) as answer:
             text: str = answer.read().decode()

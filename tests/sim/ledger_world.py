@@ -176,7 +176,7 @@ class LedgerWorld:
     # The acker.
 
     def apply(self) -> bool:
-        """Apply the next record. False if there is none."""
+        """Apply the next record. False at the end of the log."""
         if self._position == len(self.log):
             return False
         frame, runs = self.log[self._position]

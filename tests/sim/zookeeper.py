@@ -129,7 +129,7 @@ class SimulatedZooKeeper:
         return self._nodes[path].data, self._nodes[path].stat
 
     def owner(self, path: str) -> int | None:
-        """Return the session of an ephemeral node, or None if there is no such node."""
+        """Return the session of an ephemeral node, or None if the node does not exist."""
         node = self._nodes.get(path)
         return None if node is None else node.stat.owner_session_id
 

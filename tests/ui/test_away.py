@@ -61,7 +61,7 @@ def test_page_without_kafka_shows_the_problem(
 def test_json_without_kafka_has_only_the_error(
     answers: Mapping[str, tuple[int, str]], path: str
 ) -> None:
-    """So no program mistakes it for an empty list."""
+    """A program would otherwise mistake it for an empty list."""
     status, text = answers[f"/api/v1/t/away/{path}"]
     told = json.loads(text)
     assert (status, list(told), "127.0.0.1:" in told["error"]) == (503, ["error"], True)

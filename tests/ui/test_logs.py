@@ -60,7 +60,7 @@ def test_process_links_to_its_log(url: str, open_page: OpenPage) -> None:
 def test_log_exists_only_for_processes_that_were_seen(
     url: str, open_page: OpenPage, path: str
 ) -> None:
-    """Of that component, and never of another file."""
+    """The process belongs to the component of the URL, and no other file is served."""
     page = open_page(url)
     for place in ("/t/words", "/api/v1/t/words"):
         assert page.request.get(f"{url}{place}/{path}").status == 404

@@ -250,7 +250,7 @@ def test_without_a_login_only_local_host_names_are_accepted() -> None:
     "path", ["/", "/t/words", "/t/words/stream", "/t/words/history", "/static/page.js"]
 )
 def test_nothing_is_shown_without_the_token(path: str) -> None:
-    """Nor with a wrong one. The health check is open."""
+    """A wrong token is refused too. The health check is open."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
         assert ask(url + path)[0] == 303
         assert ask(url + path, headers={"Authorization": f"Bearer {_TOKEN}x"})[0] == 303

@@ -146,7 +146,7 @@ def test_sources_page_shows_the_partitions(
     assert "moon" not in page.content()
     page.go_back()
     links = rows.get_by_role("link")
-    # there is no link while all messages are done
+    # no links while all messages are done
     eventually(lambda: links.count() or (page.reload() and False), 60.0)
     expect(links.first).to_have_attribute(
         "href", re.compile(f"/m/{running.engine.source}/[0-5]/[0-9]+$")

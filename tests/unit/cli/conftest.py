@@ -1,4 +1,4 @@
-"""The command as these tests give it."""
+"""The command for these tests."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ Command = Callable[..., tuple[object, str, str]]
 
 @pytest.fixture(autouse=True)
 def no_runs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a folder without runs, so that topologies of this machine are not found."""
+    """Provide a folder without runs, so that this machine has no topologies."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("KSTORM_HOME", str(home))
     return home
@@ -20,7 +20,7 @@ def no_runs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def kstorm(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Give the command: exit code, output, errors."""
+    """Provide the command, which returns exit code, output and errors."""
 
     def run(*arguments: str) -> tuple[object, str, str]:
         with pytest.raises(SystemExit) as ended:

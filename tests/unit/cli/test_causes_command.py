@@ -1,4 +1,7 @@
-"""`kstorm causes`: on Kubernetes by the real client, on a stub of the API server; on this machine by the file of a run."""
+"""`kstorm causes` on Kubernetes and on this machine.
+
+The real client uses a stub of the API server. On this machine, the command uses the file of a run.
+"""
 
 import json
 import os
@@ -22,7 +25,7 @@ from tests.unit.cli.conftest import Command
 
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster; nothing runs on this machine."""
+    """Provide a cluster. Nothing runs on this machine."""
     monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
     with KubernetesStub() as stub:
         monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
@@ -30,7 +33,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernetes
 
 
 def say_lag(stub: KubernetesStub, *lines: str, code: int = 0) -> None:
-    """What `kstorm lag` prints in a pod."""
+    """Sets the output of `kstorm lag` in a pod."""
 
     def run(pod: str, command: list[str]) -> Frames:
         yield 1, "".join(f"{line}\n" for line in lines).encode()
@@ -40,7 +43,7 @@ def say_lag(stub: KubernetesStub, *lines: str, code: int = 0) -> None:
 
 
 def test_unready_pods_show_their_reason(stub: KubernetesStub, kstorm: Command) -> None:
-    """One that says why it cannot work; one that crashes, how often and since when."""
+    """The reason is the pod's own report, or the number and start of its crashes."""
     stub.add("sentences", "spout")
     stub.add("split", "bolt", 2)
     stub.pages = {
@@ -72,7 +75,10 @@ def test_unready_pods_show_their_reason(stub: KubernetesStub, kstorm: Command) -
 
 
 def test_bolt_scaled_to_0_is_the_first_cause(stub: KubernetesStub, kstorm: Command) -> None:
-    """A pod that can reach Kafka is asked, once for both looks; the ackers by their name in the topology."""
+    """One pod with access to Kafka measures the lag for the two snapshots.
+
+    It gets the ackers' name in the topology.
+    """
     stub.add("sentences", "spout")
     stub.add("split", "bolt", 0)
     stub.add("acker", "acker")
@@ -110,7 +116,7 @@ def test_bolt_scaled_to_0_is_the_first_cause(stub: KubernetesStub, kstorm: Comma
 def test_unknown_lag_is_reported_and_not_fatal(
     stub: KubernetesStub, kstorm: Command, lines: tuple[str, ...], code: int
 ) -> None:
-    """Of a release without the command, for example."""
+    """The pod's release may lack the command, for example."""
     stub.add("sentences", "spout")
     stub.pages = {"wc-sentences-0": {"instance": "wc-sentences-0"}}
     say_lag(stub, *lines, code=code)
@@ -125,7 +131,7 @@ def test_unknown_lag_is_reported_and_not_fatal(
 def test_bootstrap_option_connects_to_kafka_directly(
     stub: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And if no broker answers, that is the cause."""
+    """If no broker responds, that is the cause."""
     stub.add("sentences", "spout")
     stub.pages = {"wc-sentences-0": {"instance": "wc-sentences-0"}}
 
@@ -144,7 +150,7 @@ def test_bootstrap_option_connects_to_kafka_directly(
 def test_local_runs_are_searched_first(
     tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Among the runs of this machine first, or where one says; no answer of its processes is a cause, and no name a mistake."""
+    """The option `--runs` names another folder. A process that does not respond is a cause."""
     monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -174,7 +180,7 @@ def test_local_runs_are_searched_first(
 def test_pod_command_uses_a_separate_client(
     stub: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While that one opens a session, whatever else it is asked goes into the pod too."""
+    """Requests during the start of its session go to the pod too."""
     looking, asking = set[int](), set[int]()
     stub.add("sentences", "spout")
     say_lag(stub, "{}", "{}")

@@ -1,4 +1,7 @@
-"""`kstorm values` writes what the code says, and `kstorm prepare` refuses values that say anything else. No server is asked."""
+"""`kstorm values` writes the values of the code, and `kstorm prepare` rejects different ones.
+
+Neither contacts a server.
+"""
 
 import json
 import sys
@@ -48,7 +51,7 @@ OF_HELLO = {
 
 @pytest.fixture(autouse=True)
 def code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Give a folder with a topology as a module and in a package; nothing listens where Kafka is said to be."""
+    """Provides a folder with a topology as a module and in a package. Kafka's address is closed."""
     package = tmp_path / "shaped_package"
     package.mkdir()
     for path in (tmp_path / "shaped.py", package / "inner.py"):
@@ -64,14 +67,14 @@ def code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str, str]:
-    """Return exit code, output and errors."""
+    """Returns exit code, output and errors."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     return ended.value.code, *capsys.readouterr()
 
 
 def test_values_match_the_code(capsys: pytest.CaptureFixture[str]) -> None:
-    """Kind, tasks, state and parallelism of each component, the ackers', and the ends that a test can use."""
+    """This covers each component's kind, tasks, state and parallelism, the ackers and the ends."""
     code, shown, _ = run(capsys, "values", "shaped:topology")
     assert code == 0
     assert shown.startswith("# Written by `kstorm values shaped:topology`")
@@ -112,7 +115,7 @@ def test_wrong_reference_lists_the_existing_topologies(
     reference: str,
     complaint: str,
 ) -> None:
-    """Says what there is instead, in a line; nothing is written that could be taken for values."""
+    """The message is one line, and stdout stays empty."""
     monkeypatch.chdir(code)
     exit_code, shown, said = run(capsys, "values", reference)
     assert (exit_code, shown, said.count("\n")) == (2, "", 1)
@@ -120,7 +123,7 @@ def test_wrong_reference_lists_the_existing_topologies(
 
 
 def test_no_ackers(capsys: pytest.CaptureFixture[str]) -> None:
-    """A topology that tracks nothing has none."""
+    """A topology without tracking has no ackers."""
     assert yaml.safe_load(run(capsys, "values", "shaped:unacked")[1])["ackers"] == {
         "tasks": 0,
         "replicas": 0,
@@ -140,13 +143,13 @@ def test_no_ackers(capsys: pytest.CaptureFixture[str]) -> None:
 def test_files(
     capsys: pytest.CaptureFixture[str], code: Path, reference: str, paths: list[str]
 ) -> None:
-    """The module, or all of its top package but the tests, comes back from the YAML as it was."""
+    """The module, or its whole top package without tests, survives the YAML unchanged."""
     files = yaml.safe_load(run(capsys, "values", reference, "--files")[1])["topologyFiles"]
     assert files == {path: (code / path).read_text() for path in paths}
 
 
 def test_files_too_large_for_a_config_map(capsys: pytest.CaptureFixture[str], code: Path) -> None:
-    """They belong into an image."""
+    """They belong in an image."""
     (code / "shaped.py").write_text(TOPOLOGY + "#" * 900_000)
     exit_code, _, complaint = run(capsys, "values", "shaped:topology", "--files")
     assert exit_code == 2
@@ -178,7 +181,7 @@ def test_matching_values_are_accepted_without_kafka(capsys: pytest.CaptureFixtur
 def test_different_values_are_refused(
     capsys: pytest.CaptureFixture[str], change: dict[str, Any], complaint: str
 ) -> None:
-    """Each difference is named with both sides, and the command that writes them anew."""
+    """The message shows both sides of each difference, and the command that writes new values."""
     merged = {
         **OF_HELLO,
         **change,
@@ -221,7 +224,7 @@ def test_shape_round_trip() -> None:
     ("reference", "sources"), [("topology", {"lines": 1}), ("elsewhere", {}), ("pattern", {})]
 )
 def test_ends(reference: str, sources: dict[str, int]) -> None:
-    """Only topics of the deployment's own Kafka that have one name."""
+    """The ends are single topics of the deployment's own Kafka."""
     topology = load_topology(f"shaped:{reference}")
     assert (own_sources(topology), own_sinks(topology)) == (sources, {"words": 1})
 

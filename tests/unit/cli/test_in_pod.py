@@ -1,5 +1,8 @@
-"""`kstorm activate|deactivate|drain|offsets|kill` from outside a cluster, by the real Kubernetes client, on a stub of the API
-server: in which pod a command is run, how it is given, and what comes back."""
+"""`kstorm activate|deactivate|drain|offsets|kill` from outside a cluster.
+
+The real Kubernetes client runs on a stub of the API server. The tests check the pod, its command
+line and the output.
+"""
 
 import io
 import json
@@ -21,7 +24,7 @@ IN_SPOUT = "kstorm: in the pod streams/wc-sentences-0 (kstorm-spout:1, context s
 
 @pytest.fixture(autouse=True)
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster with a word count; no ZooKeeper is named."""
+    """Provide a cluster with a word count, and no ZooKeeper."""
     components = [("sentences", "spout"), ("split", "bolt"), ("count", "bolt"), ("acker", "acker")]
     with from_kubeconfig(tmp_path, monkeypatch, components=components) as stub:
         yield stub
@@ -81,7 +84,7 @@ def answer(cluster: KubernetesStub, frames: Sequence[tuple[int, bytes]]) -> None
 def test_command_runs_in_a_spout_pod(
     cluster: KubernetesStub, kstorm: Command, words: list[str], command: str
 ) -> None:
-    """As it was given, but for where the cluster is; that is said before."""
+    """The options of the cluster are removed. A line on stderr names the pod first."""
     answer(cluster, [(1, b"done\n"), ended(0)])
     assert kstorm(*words) == (0, "done\n", IN_SPOUT)
     assert given(cluster) == [("wc-sentences-0", command)]
@@ -91,7 +94,7 @@ def test_command_runs_in_a_spout_pod(
 def test_output_errors_and_exit_code_are_the_pods(
     cluster: KubernetesStub, kstorm: Command, code: int
 ) -> None:
-    """Each as it comes."""
+    """Each is passed on when it arrives."""
     answer(
         cluster,
         [(1, b"3 \xe2\x86\x92"), (2, b"kstorm: no\n"), (1, b" 4\n" + 200 * b"x"), ended(code)],
@@ -123,7 +126,7 @@ def test_character_split_between_chunks_is_decoded(
 def test_last_output_is_printed(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client takes in the last output and the end while it looks whether there are errors."""
+    """The client may receive the last output and the end while it checks for errors."""
 
     class Session:
         def __init__(self) -> None:
@@ -167,7 +170,7 @@ def test_named_zookeeper_is_used_directly(
     namespace: str | None,
     far: bool,
 ) -> None:
-    """Unless a namespace is named."""
+    """With a namespace, the command uses the pod."""
     if variable is not None:
         monkeypatch.setenv("KSTORM_ZOOKEEPER", variable)
     words = [] if zookeeper is None else ["--zookeeper", zookeeper]
@@ -177,7 +180,7 @@ def test_named_zookeeper_is_used_directly(
     assert far or f"ZooKeeper at {zookeeper or variable} cannot be reached" in error
 
 
-def test_without_a_kubeconfig_there_is_no_place_to_look_in(
+def test_missing_kubeconfig_is_reported(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("KUBECONFIG")
@@ -232,7 +235,10 @@ def test_component_is_required_with_several_spouts(
 
 
 def test_unready_pods_are_skipped(cluster: KubernetesStub, kstorm: Command) -> None:
-    """While offsets are moved no spout runs: then an acker's is taken. If there is none, what to do is said."""
+    """No spout runs while offsets are moved, so an acker's pod is used.
+
+    Without an acker, the message names the remedy.
+    """
     cluster.trouble("wc-sentences-0", "CrashLoopBackOff", "back-off")
     kstorm("offsets", "set", "--topology", "wordcount", "0=7")
     assert given(cluster) == [("wc-acker-0", "offsets set --component=sentences -- 0=7")]
@@ -249,7 +255,10 @@ def test_unready_pods_are_skipped(cluster: KubernetesStub, kstorm: Command) -> N
 def test_local_secrets_are_not_sent_to_the_pod(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pod has logins of its own. A command line is for all to read there, and in the API server's audit."""
+    """The pod has its own logins.
+
+    Command lines are visible there, and in the API server's audit log.
+    """
     monkeypatch.setenv("KSTORM_ZOOKEEPER_AUTH", "digest:me:canary")
     monkeypatch.setenv("KSTORM_KAFKA_PROPERTIES", json.dumps({"sasl.password": "canary"}))
     assert kstorm("drain", "wordcount")[0] == 0
@@ -291,7 +300,7 @@ def test_missing_right_is_named(cluster: KubernetesStub, kstorm: Command) -> Non
 def test_connection_errors_are_one_line(
     cluster: KubernetesStub, kstorm: Command, frames: list[tuple[int, bytes]], says: str
 ) -> None:
-    """Below the one that says which pod it is."""
+    """The first line names the pod."""
     answer(cluster, frames)
     code, _, error = kstorm("drain", "wordcount")
     assert (code, error.count("\n")) == (2, 2)
@@ -319,8 +328,10 @@ def scaled(cluster: KubernetesStub) -> list[str]:
 
 @pytest.mark.parametrize("code", [0, 3])
 def test_kill_runs_in_an_acker_pod(cluster: KubernetesStub, kstorm: Command, code: int) -> None:
-    """Which is stopped last: when the spouts have ended, it undoes the mark that they are deactivated. Trees that do not finish
-    hinder nothing."""
+    """The acker stops last. After the spouts have ended, it removes their inactive state.
+
+    Unfinished trees do not prevent that.
+    """
     seen: list[list[str]] = []
 
     def run(pod: str, command: list[str]) -> Frames:
@@ -341,7 +352,7 @@ def test_kill_runs_in_an_acker_pod(cluster: KubernetesStub, kstorm: Command, cod
 
 
 def test_kill_asks_for_confirmation_here(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Without a terminal there is nobody to say yes."""
+    """Without a terminal, the command requires `--yes`."""
     code, _, error = kstorm("kill", "wordcount")
     assert (code, cluster.commands, cluster.patches) == (2, [], [])
     assert "give --yes to confirm" in error

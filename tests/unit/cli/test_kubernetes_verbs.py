@@ -1,4 +1,4 @@
-"""`kstorm topology|scale|restart|logs`, by the real Kubernetes client, on a stub of the API server."""
+"""`kstorm topology|scale|restart|logs` with the real Kubernetes client on a stub of the API server."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ from tests.unit.cli.conftest import Command
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster with a word count of four components, whose pods answer."""
+    """Provide a cluster with a word count of four components, whose pods respond."""
     with KubernetesStub() as stub:
         stub.add("sentences", "spout")
         stub.add("split", "bolt", 2)
@@ -45,7 +45,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
 
 
 def page(kind: str, tasks: list[int], num_tasks: int, **more: Any) -> dict[str, Any]:
-    """What a service shows at `/status`."""
+    """Builds a service's `/status`."""
     counts = dict.fromkeys(
         ("emitted", "executed", "acked", "failed", "pending", "frames_in", "errors"), 0
     )
@@ -61,19 +61,19 @@ def page(kind: str, tasks: list[int], num_tasks: int, **more: Any) -> dict[str, 
 
 
 def erred(task: int, seconds_ago: float) -> dict[str, Any]:
-    """What it shows besides, of its last error."""
+    """Builds the fields of the last error in `/status`."""
     return {"last_error": "KeyError", "last_error_task": task, "last_error_age": seconds_ago}
 
 
 def refused(kstorm: Command, *arguments: str) -> str:
-    """The one line that it says."""
+    """Returns the single line of the error."""
     code, told, error = kstorm(*arguments)
     assert (code, told, error.count("\n")) == (2, "", 1)
     return error.removeprefix("kstorm: ").rstrip("\n")
 
 
 def test_list(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Those of the context's namespace, or of all; what lacks a label of ours is not among them."""
+    """It lists the context's namespace or all. Objects without kstorm's labels are ignored."""
     cluster.add("lines", "spout", topology="hello", namespace="tests", release="hi")
     cluster.add("web", "bolt", release="shop", labels={"kstorm.io/topology": "shop"})
     assert kstorm("topology", "list")[1].split() == [
@@ -97,7 +97,7 @@ def test_list(cluster: KubernetesStub, kstorm: Command) -> None:
 
 
 def test_describe(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Workloads, images, what scales them, and the pods with what is the matter."""
+    """It shows workloads, images, autoscalers, and the pods with their problems."""
     cluster.autoscale("split")
     cluster.trouble("wc-split-1", "ImagePullBackOff", "no such image")
     shown = kstorm("topology", "describe", "wordcount")[1]
@@ -114,7 +114,7 @@ def test_describe(cluster: KubernetesStub, kstorm: Command) -> None:
 
 
 def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Each component's pods added up, and below what is not as it should be; of errors the newest."""
+    """It adds up each component's pods, and lists the problems and the latest error."""
     cluster.trouble("wc-count-0", "CrashLoopBackOff", "back-off 5m0s")
     code, shown, _ = kstorm("topology", "status", "wordcount")
     lines = shown.splitlines()
@@ -139,7 +139,7 @@ def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
 def test_status_names_the_pod_that_does_not_answer(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The API server waits for a process that hangs. The other pods are shown as usual."""
+    """The API server waits for a hung process. The other pods are shown as usual."""
     monkeypatch.setattr("kstorm.operations.kubernetes.cluster._STATUS_PATIENCE", (5.0, 0.3))
     ended = threading.Event()
 
@@ -187,7 +187,7 @@ def test_watched_status_is_a_line_of_json_per_look(
 
 
 def test_scale(cluster: KubernetesStub, kstorm: Command) -> None:
-    """By the scale subresource, so that no more right is needed; pods beyond the tasks stand by."""
+    """The scale subresource is enough. Pods beyond the tasks are standbys."""
     assert kstorm("scale", "wordcount", "split=4", "acker=2") == (
         0,
         "split: 2 → 4\nacker: 1 → 2\n",
@@ -213,7 +213,7 @@ def test_scale(cluster: KubernetesStub, kstorm: Command) -> None:
 
 
 def test_scale_to_0_warns(cluster: KubernetesStub, kstorm: Command) -> None:
-    """It may be meant, but it is not what `deactivate` does."""
+    """It is allowed, but differs from `deactivate`."""
     told = "kstorm: 'split' will have no pod: its tuples will wait, or time out\n"
     assert kstorm("scale", "wordcount", "split=0") == (0, "split: 2 → 0\n", told)
 
@@ -233,7 +233,7 @@ def test_scale_needs_no_right_to_read_the_status(cluster: KubernetesStub, kstorm
 def test_autoscaled_component_is_not_scaled(
     cluster: KubernetesStub, kstorm: Command, scaled_object: str | None, by: str
 ) -> None:
-    """And so are the components that were named beside it."""
+    """The other named components are not scaled either."""
     cluster.autoscale("split", scaled_object=scaled_object)
     told = refused(kstorm, "scale", "wordcount", "count=2", "split=3")
     assert told.startswith(
@@ -245,7 +245,7 @@ def test_autoscaled_component_is_not_scaled(
 def test_autoscaled_component_can_be_started_from_0(
     cluster: KubernetesStub, kstorm: Command
 ) -> None:
-    """By hand, as it does nothing itself until there is a pod; KEDA does."""
+    """The HorizontalPodAutoscaler does nothing without a pod, but KEDA does."""
     cluster.add("sink", "bolt", 0)
     cluster.autoscale("sink")
     assert kstorm("scale", "wordcount", "sink=1")[:2] == (0, "sink: 0 → 1\n")
@@ -257,7 +257,7 @@ def test_autoscaled_component_can_be_started_from_0(
 
 
 def test_restart(cluster: KubernetesStub, kstorm: Command) -> None:
-    """One component or all, by kubectl's annotation on the pods' template."""
+    """It restarts one component or all, with kubectl's annotation on the pod template."""
     assert kstorm("restart", "wordcount", "split")[1] == "split: deployment/wc-split restarts\n"
     ((name, patch),) = cluster.patches
     assert name == "wc-split"
@@ -275,7 +275,7 @@ def test_restart(cluster: KubernetesStub, kstorm: Command) -> None:
 
 @pytest.mark.parametrize("follow", [False, True])
 def test_logs(cluster: KubernetesStub, kstorm: Command, follow: bool) -> None:
-    """Each line with its pod; a pod that has no log yet keeps nobody from showing the others'."""
+    """Each line has its pod. A pod without a log does not hide the others."""
     cluster.lines = {"wc-split-0": ["one", "two"], "wc-count-0": ["three"]}
     options = ["--follow"] if follow else []
     code, shown, error = kstorm("logs", "wordcount", "split", "count", *options)
@@ -290,7 +290,7 @@ def test_logs(cluster: KubernetesStub, kstorm: Command, follow: bool) -> None:
 
 
 def test_a_wrong_component(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Nothing is done for the others either."""
+    """The other components are not changed either."""
     has = "the topology 'wordcount' has no component 'spilt'; it has sentences, count, split, acker"
     assert refused(kstorm, "scale", "wordcount", "split=3", "spilt=3") == has
     assert refused(kstorm, "restart", "wordcount", "split", "spilt") == has
@@ -316,7 +316,7 @@ def test_component_with_a_topology_prefix_is_explained(
 
 
 def test_wrong_name_lists_alternatives(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Helps on: those that there are, the release that was meant, the namespace where it is."""
+    """The message lists the topologies, the release with that name, or the other namespace."""
     there = "there is no topology 'x' in the namespace streams"
     assert refused(kstorm, "restart", "x") == f"{there}; it has wordcount"
     assert refused(kstorm, "restart", "wc").endswith(
@@ -362,7 +362,7 @@ def test_workloads_without_the_labels_are_ignored(
 
 
 def test_two_releases_of_one_topology(cluster: KubernetesStub, kstorm: Command) -> None:
-    """They would share topics; which one is meant cannot be known."""
+    """They would share topics, and the command cannot choose one."""
     cluster.add("split", "bolt", release="second")
     assert "is in several releases of the namespace streams: second, wc" in refused(
         kstorm, "restart", "wordcount"
@@ -446,7 +446,7 @@ def test_unknown_context(cluster: KubernetesStub, kstorm: Command) -> None:
 def test_without_the_client(
     kstorm: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A spout's image has the command, but not Kubernetes' client."""
+    """A spout's image has the command, but not the Kubernetes client."""
     (tmp_path / "config").touch()
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     monkeypatch.setitem(sys.modules, "kubernetes", None)

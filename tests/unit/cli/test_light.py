@@ -1,4 +1,4 @@
-"""What a command must not load before it does anything: each of these takes a tenth of a second or more."""
+"""Modules that a command must not load at its start. Each one takes a tenth of a second or more."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ NEEDED = {
     "flux-schema": {"kstorm.flux", "yaml"},
     "prepare": {"kstorm.kafka.partition_manager", "numpy"},
     "probe": {"kstorm.kafka.partition_manager", "numpy"},
-    # They decode frames and route keys, which numpy does.
+    # these commands decode frames and route keys, which needs numpy
     **{name: {"numpy"} for name in ("trace", "why", "export-traces", "offsets", "state")},
 }
 _LOAD = """
@@ -48,7 +48,7 @@ def test_command_loads_only_the_heavy_modules_that_it_needs(command: str) -> Non
 
 
 def test_other_commands_load_no_heavy_module() -> None:
-    """All together, because a process for each would take half a minute."""
+    """One process loads them all, because one per command would take half a minute."""
     assert loaded(*sorted({*GROUPS, *COMMANDS, *HIDDEN} - set(NEEDED))) == set()
 
 

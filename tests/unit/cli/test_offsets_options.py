@@ -1,4 +1,4 @@
-"""What `kstorm offsets` takes for its options, and what it says to what it does not take. No server is asked."""
+"""The options of `kstorm offsets`, and the errors for invalid ones. No server is contacted."""
 
 import time
 from pathlib import Path
@@ -31,7 +31,7 @@ one, two = build("lines"), build("lines", "more")
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Give a folder with some topologies, and no settings in the environment."""
+    """Provide a folder with some topologies, and an environment without settings."""
     (tmp_path / "asked.py").write_text(TOPOLOGIES)
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("TOPOLOGY", "COMPONENT", "TOPOLOGY_ID", "ZOOKEEPER", "BOOTSTRAP_SERVERS"):
@@ -52,7 +52,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 def test_targets_are_parsed(text: str, target: Target) -> None:
-    """A number is an offset; a Unix time has an @ before it, so that neither is taken for the other."""
+    """A number is an offset, and a Unix time starts with @, so that they cannot be confused."""
     assert parse_target(text) == target
 
 
@@ -63,7 +63,7 @@ def test_invalid_target_is_refused(text: str) -> None:
 
 
 def test_pairs() -> None:
-    """A partition and its offset."""
+    """A pair is a partition and its offset."""
     assert parse_pair("3=1200") == (3, 1200)
     for text in ("3", "=3", "3=", "a=b", "3=-1"):
         with pytest.raises(ConfigError, match="give PARTITION=OFFSET"):
@@ -71,7 +71,7 @@ def test_pairs() -> None:
 
 
 def test_only_spout_of_a_topology_need_not_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its only spout need not be named, and the environment of its pod says where the servers are."""
+    """The environment of its pod has the addresses of the servers."""
     monkeypatch.setenv("KSTORM_ZOOKEEPER", "zookeeper:2181")
     monkeypatch.setenv("KSTORM_TOPOLOGY_ID", "hello-7")
     found = find_spout_offsets(OffsetOptions("asked:one"))
@@ -117,7 +117,7 @@ def test_a_mistake_costs_one_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On stderr, with exit code 2 and no stack trace."""
+    """It is on stderr, with exit code 2 and without a stack trace."""
     monkeypatch.setenv("KSTORM_ZOOKEEPER", "zookeeper:2181")
     with pytest.raises(SystemExit) as ended:
         main(["offsets", *arguments])
@@ -131,7 +131,7 @@ def test_a_mistake_costs_one_line(
 def test_unreachable_zookeeper_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Without waiting for ten seconds, and nothing else is said."""
+    """The error comes within three seconds, and is the only output."""
     begun = time.monotonic()
     with pytest.raises(SystemExit) as ended:
         main(["offsets", "show", "--topology", "asked:one", "--zookeeper", "127.0.0.1:1"])
@@ -144,7 +144,7 @@ def test_unreachable_zookeeper_is_named(
 
 
 def test_lock_holder_is_described() -> None:
-    """Of a lock that is none of ours, what it holds."""
+    """For a foreign lock, the description is its content."""
     mark = b'{"topology": "hello", "component": "lines", "task": 2, "host": "pod-1", "pid": 7, "lease": "x"}'
     assert describe_holder(mark) == "task 2 of 'lines' in 'hello', pid 7 on pod-1"
     assert describe_holder(b"theirs \xff") == "theirs \ufffd"

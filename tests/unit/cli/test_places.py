@@ -67,7 +67,7 @@ VERBS = sorted(set(commands()) - WITHOUT_A_TOPOLOGY)
 
 
 def words(verb: str, topology: str) -> list[str]:
-    """Return a complete command line. Options select the topology if it is no argument."""
+    """Return a complete command line. The topology is an option or an argument."""
     options = {option for each in commands()[verb].params for option in each.opts}
     name = ["--topology", topology] if "--topology" in options else [topology]
     return [*verb.split(), *name, *MORE.get(verb, [])]
@@ -75,7 +75,7 @@ def words(verb: str, topology: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Give an environment that names no server and no cluster."""
+    """Provide an environment without servers and clusters."""
     for name in (BOOTSTRAP, ZOOKEEPER, "KSTORM_TOPOLOGY", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -83,7 +83,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def closed() -> Iterator[str]:
-    """Give the address of a port that refuses connections."""
+    """Provide the address of a port that refuses connections."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -101,13 +101,13 @@ def run_here(home: Path, folder: str, servers: str = "127.0.0.1:1", name: str = 
 
 @pytest.mark.parametrize("verb", sorted(set(commands()) - {"ui", "note", "forget", "lag"}))
 def test_every_command_prints_json(verb: str) -> None:
-    """Except the web UI, and commands that only others start."""
+    """The exceptions are the web UI, and commands that only other programs start."""
     assert any("--json" in each.opts for each in commands()[verb].params)
 
 
 @pytest.mark.parametrize("option", ["-t", "--runs", "--bootstrap", "--zookeeper", "-n"])
 def test_an_option_has_one_spelling(option: str) -> None:
-    """Long and short, wherever it occurs, and each option with a short form has a long one."""
+    """The short and long forms are the same everywhere. Each short form has a long one."""
     found = {
         (tuple(each.opts), each.metavar)
         for command in commands().values()
@@ -120,7 +120,7 @@ def test_an_option_has_one_spelling(option: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_command_looks_for_the_topology(verb: str, kstorm: Command, no_runs: Path) -> None:
-    """With nothing running, each says so. A new command that looks elsewhere fails here."""
+    """Nothing runs, so each command reports that. A new command that looks elsewhere fails here."""
     code, told, error = kstorm(*words(verb, "nowhere"))
     assert (code, told, error.count("\n")) == (2, "", 1)
     assert error.startswith(
@@ -133,7 +133,10 @@ def test_every_command_looks_for_the_topology(verb: str, kstorm: Command, no_run
 def test_every_command_uses_a_run_on_this_machine(
     verb: str, kstorm: Command, no_runs: Path, closed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rather than the environment's servers or a cluster, within 3 s although they are away."""
+    """It precedes the environment's servers and a cluster.
+
+    The answer comes within 3 s.
+    """
     folder = run_here(no_runs, "a", closed)
     for variable in (BOOTSTRAP, ZOOKEEPER):
         monkeypatch.setenv(variable, "elsewhere.invalid:1")
@@ -216,7 +219,7 @@ def test_unknown_host_is_reported_within_3_s(kstorm: Command) -> None:
 
 
 def test_status_lists_what_runs(no_runs: Path, kstorm: Command) -> None:
-    """With its condition, and without a name."""
+    """`status` without a name lists the condition of each one."""
     assert kstorm("status")[:2] == (
         0,
         (

@@ -1,4 +1,7 @@
-"""`kstorm scale` at a terminal that has a kubeconfig and no Kafka: a pod notes who did what, and nobody is stopped if it cannot."""
+"""`kstorm scale` with a kubeconfig and without Kafka: a pod records the event.
+
+If the pod cannot record it, the command still scales.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +18,13 @@ COMPONENTS = [("sentences", "spout"), ("split", "bolt"), ("count", "bolt"), ("ac
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster with a word count; no Kafka is named."""
+    """Provide a cluster with a word count, and no Kafka."""
     with from_kubeconfig(tmp_path, monkeypatch, components=COMPONENTS) as stub:
         yield stub
 
 
 def test_pod_records_the_event(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Once for all that are named, with what came of it, for who gave the command."""
+    """One event has all named components, the outcome and the operator."""
     assert kstorm("scale", "wordcount", "split=4", "count=2") == (
         0,
         "split: 1 → 4\ncount: 1 → 2\n",
@@ -34,13 +37,13 @@ def test_pod_records_the_event(cluster: KubernetesStub, kstorm: Command) -> None
 def test_spout_pod_records_the_event_without_ackers(
     cluster: KubernetesStub, kstorm: Command
 ) -> None:
-    """The pods are looked up when it is done."""
+    """The pods are looked up after the scaling."""
     assert kstorm("scale", "wordcount", "acker=0")[:2] == (0, "acker: 1 → 0\n")
     assert [pod for pod, _ in given(cluster)] == ["wc-sentences-0"]
 
 
 def test_refused_scale_is_recorded(cluster: KubernetesStub, kstorm: Command) -> None:
-    """As the page does; a misspelt name is nobody's deed."""
+    """The web UI does so too. A misspelt name is not recorded."""
     cluster.autoscale("split")
     assert kstorm("scale", "wordcount", "split=3")[0] == 2
     ((_, words),) = given(cluster)
@@ -68,7 +71,7 @@ def test_refused_scale_is_recorded(cluster: KubernetesStub, kstorm: Command) -> 
 def test_missing_record_is_reported_and_not_fatal(
     cluster: KubernetesStub, kstorm: Command, denied: bool, ready: bool, code: int, why: str
 ) -> None:
-    """No right, no pod, or one of an older release."""
+    """The operator has no permission, no pod is ready, or the pod has an older release."""
     if denied:
         cluster.denied.add(("get", "pods/exec"))
     if not ready:

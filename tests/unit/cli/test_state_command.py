@@ -1,4 +1,7 @@
-"""`kstorm state` and `StateClient`: on Kubernetes by the real client, on a stub of the API server; on this machine by real HTTP."""
+"""`kstorm state` and `StateClient` on Kubernetes and on this machine.
+
+The real client uses a stub of the API server. On this machine, the command uses real HTTP.
+"""
 
 import json
 import os
@@ -31,26 +34,26 @@ OUTLINE = Outline("wordcount", [OutlineComponent("count", "bolt", TASKS, FIRST)]
 
 
 class Bolt:
-    """What the processes of `count` answer: each task has a state and a place, which a test changes."""
+    """The responses of the processes of `count`. A test sets the state and place of each task."""
 
     def __init__(self) -> None:
         self.outline = OUTLINE
         self.places: dict[int, set[str]] = {task: {f"wc-count-{task % 2}"} for task in range(TASKS)}
-        """Of each task, by index, the processes that say that they have it."""
+        """The processes that report the task, by task index."""
         self.at_work: dict[int, set[str]] = {
             task: set(names) for task, names in self.places.items()
         }
-        """Those that answer for it."""
+        """The processes that answer for the task."""
         self.rows: list[dict[str, Any]] = [{} for _ in range(TASKS)]
         self.offsets: dict[str, int] = {}
-        """By process, the offset of its answers."""
+        """The offset of each process's answers."""
         self.refusal: tuple[int, str] | None = None
         self.asked: list[tuple[str, int]] = []
         self.on_asked: Callable[[], object] = lambda: None
         self.cluster: KubernetesStub
 
     def put(self, key: str, value: Any) -> int:
-        """Into the state of its owner."""
+        """Puts a value into the state of its owner."""
         task = owner_of(self.outline, "count", [key])
         assert task is not None
         self.rows[task - FIRST][key] = value
@@ -101,7 +104,7 @@ class Bolt:
 
 @pytest.fixture
 def bolt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bolt]:
-    """Give a bolt of two pods in a cluster; nothing runs on this machine."""
+    """Provide a bolt of two pods in a cluster. Nothing runs on this machine."""
     monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "120")
     with KubernetesStub() as stub:
@@ -118,7 +121,7 @@ def client(**options: Any) -> StateClient:
 
 
 def test_the_value_of_a_key(bolt: Bolt, kstorm: Command) -> None:
-    """From the task that the grouping gives, and from no other."""
+    """Only the task that the grouping chooses is asked."""
     task = bolt.put("the", 3)
     code, told, errors = kstorm("state", "get", "wordcount", "count", "the")
     assert (code, errors) == (0, "")
@@ -133,7 +136,7 @@ def test_the_value_of_a_key(bolt: Bolt, kstorm: Command) -> None:
 
 
 def test_no_such_key_is_exit_code_1(bolt: Bolt, kstorm: Command) -> None:
-    """All tasks are asked before; with --by the one that is meant."""
+    """All tasks are asked first, or with --by only the chosen one."""
     bolt.put("the", 3)
     code, told, errors = kstorm("state", "get", "wordcount", "count", "cow")
     assert (code, told) == (1, "")
@@ -148,7 +151,7 @@ def test_no_such_key_is_exit_code_1(bolt: Bolt, kstorm: Command) -> None:
 
 
 def test_key_other_than_the_grouping_value_is_found(bolt: Bolt) -> None:
-    """The grouping's task has none, so the others are asked; with `by` it is one question."""
+    """The grouping's task lacks it, so the others are asked. With `by`, one request is enough."""
     of_word = owner_of(OUTLINE, "count", ["the"])
     assert of_word is not None
     bolt.rows[of_word - FIRST]["the 2026"] = b"x"
@@ -160,7 +163,10 @@ def test_key_other_than_the_grouping_value_is_found(bolt: Bolt) -> None:
 
 
 def test_key_in_several_tasks(bolt: Bolt, kstorm: Command) -> None:
-    """Where the grouping does not say it, as with a partial key: each is shown, and `get` does not choose."""
+    """This happens without fields in the grouping, as with a partial key.
+
+    `get` does not choose one.
+    """
     edge = msgspec.structs.replace(EDGES[0], grouped_by=[])
     bolt.outline = msgspec.structs.replace(OUTLINE, edges=[edge])
     bolt.rows[1]["the"], bolt.rows[3]["the"] = 2, 5
@@ -174,7 +180,7 @@ def test_key_in_several_tasks(bolt: Bolt, kstorm: Command) -> None:
 
 
 def test_scan(bolt: Bolt, kstorm: Command) -> None:
-    """All tasks, page after page, each in the order of its keys."""
+    """It covers all tasks page by page, each in the order of its keys."""
     words = [f"w{number}" for number in range(20)]
     for word in [*words, "x\x1b[2J"]:
         bolt.put(word, [word])
@@ -211,7 +217,7 @@ def test_moved_task_is_looked_up_again(bolt: Bolt) -> None:
 def test_unassigned_task_is_reported(
     bolt: Bolt, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With exit code 3: it may come yet."""
+    """The exit code is 3, because the task may be assigned later."""
     task = bolt.put("the", 3)
     bolt.at_work[task - FIRST] = set()
     with pytest.raises(
@@ -225,7 +231,7 @@ def test_unassigned_task_is_reported(
 
 
 def test_answer_of_the_newer_checkpoint_wins(bolt: Bolt) -> None:
-    """One was cut off, and does not know it yet."""
+    """The other process was fenced and has not noticed yet."""
     task = bolt.put("the", 3) - FIRST
     both = {"wc-count-0", "wc-count-1"}
     bolt.places[task] = bolt.at_work[task] = both
@@ -238,7 +244,7 @@ def test_answer_of_the_newer_checkpoint_wins(bolt: Bolt) -> None:
 def test_processes_are_looked_up_again_after_some_seconds(
     bolt: Bolt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though the one that had it goes on to answer: after some seconds it is looked who has it now."""
+    """The former process may still respond, so the owner is looked up again after a few seconds."""
     task = bolt.put("the", 3) - FIRST
     asking = client()
     (old,) = bolt.places[task]
@@ -275,7 +281,7 @@ def test_wrong_token_is_reported(bolt: Bolt) -> None:
 
 
 def test_pod_without_an_address_counts_as_unresponsive(bolt: Bolt, kstorm: Command) -> None:
-    """It was deleted, and the one in its place is being made: Kubernetes calls the question a bad one then."""
+    """Its replacement is being created. Kubernetes then rejects the request as invalid."""
     task = bolt.put("the", 3)
     asking, silent = client(), {f"wc-count-{(task - FIRST) % 2}"}
     answer, asked = bolt.answer, list[str]()
@@ -328,7 +334,7 @@ def test_missing_right_to_the_proxy_is_named(bolt: Bolt, kstorm: Command) -> Non
 
 
 def test_pod_of_the_cluster_uses_pod_addresses(bolt: Bolt, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which takes no right to the proxy."""
+    """It then needs no permission for the proxy."""
     bolt.put("the", 3)
     bolt.cluster.denied.add(("get", "pods/proxy"))
     for pod, address in zip(bolt.cluster.pods, ("10.0.0.1", "fd00::1"), strict=True):
@@ -354,7 +360,7 @@ def test_pod_of_the_cluster_uses_pod_addresses(bolt: Bolt, monkeypatch: pytest.M
 def test_token_is_sent_with_the_login_of_kubernetes(
     bolt: Bolt, kstorm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a file, or the environment; never in a URL."""
+    """The token comes from a file or the environment, and is never in a URL."""
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     bolt.put("the", 3)
@@ -374,7 +380,7 @@ def test_token_is_sent_with_the_login_of_kubernetes(
 
 
 class Local(HttpStub):
-    """One process of this machine."""
+    """One process on this machine."""
 
     def __init__(self, bolt: Bolt, name: str) -> None:
         super().__init__()
@@ -390,7 +396,7 @@ class Local(HttpStub):
 
 @pytest.fixture
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bolt]:
-    """Give a bolt of two processes of this machine, told by the file of their run."""
+    """Provides a bolt of two processes on this machine, listed in the file of their run."""
     monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
     bolt = Bolt()
     with Local(bolt, "wc-count-0") as one, Local(bolt, "wc-count-1") as other:
@@ -404,7 +410,7 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bolt]:
 
 
 def test_on_this_machine(local: Bolt, kstorm: Command, tmp_path: Path) -> None:
-    """It is found without being told where; keys of any kind."""
+    """The command finds the run without an option, and keys may have any characters."""
     for key in ("the", "", "a/b?c&d=%2F ß"):
         local.put(key, {"n": key})
         assert client().get("count", key) == {"n": key}
@@ -420,15 +426,18 @@ def test_on_this_machine(local: Bolt, kstorm: Command, tmp_path: Path) -> None:
 
 
 def test_follow_all_yields_changed_keys(local: Bolt) -> None:
-    """All at first; then one that is new, one that has another value, and one that is gone, which a limit may only hide."""
+    """The first result is everything. Later ones are new, changed and deleted keys.
+
+    A limit must not look like a deletion.
+    """
     local.put("a", 1), local.put("b", 1), local.put("x", 1)
     changes = client().follow_all("count", every=0.01)
     assert {each.key: each.read() for each in next(changes)} == {"a": 1, "b": 1, "x": 1}
-    local.offsets = {"wc-count-0": 7, "wc-count-1": 7}  # a checkpoint that has changed nothing
+    local.offsets = {"wc-count-0": 7, "wc-count-1": 7}  # a checkpoint without changes
     seen = len(local.asked)
 
     def later() -> None:
-        if len(local.asked) == seen + 12:  # not at the first look, which is of four tasks
+        if len(local.asked) == seen + 12:  # not in the first look, which covers four tasks
             local.put("a", 2), local.put("c", 1)
         if len(local.asked) == seen + 24:
             local.put("d", 1)
@@ -452,7 +461,7 @@ def test_follow_all_yields_changed_keys(local: Bolt) -> None:
 
 
 def test_a_scan_is_followed(bolt: Bolt, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line a key; and objects."""
+    """The output has one line per key, or JSON objects."""
     task = bolt.put("the", 3)
     found = client().scan("count")
     (the,) = found
@@ -476,12 +485,12 @@ def test_a_scan_is_followed(bolt: Bolt, kstorm: Command, monkeypatch: pytest.Mon
 
 
 def test_follow_gives_each_change(local: Bolt) -> None:
-    """What it has at first, and then what is another; a key that goes, too."""
+    """The first result is the present state. Later ones are changes, also deletions."""
     changes = client().follow("count", "the", every=0.01)
     assert next(changes) == []
     task = local.put("the", 3)
     assert [each.read() for each in next(changes)] == [3]
-    local.offsets = {"wc-count-0": 7, "wc-count-1": 7}  # a checkpoint that has not changed it
+    local.offsets = {"wc-count-0": 7, "wc-count-1": 7}  # a checkpoint without a change of the value
     seen = len(local.asked)
 
     def later() -> None:

@@ -1,5 +1,7 @@
-"""What `kstorm` shows at a terminal of texts that others have written. What a terminal would obey of a record is tried with a real
-one in `tests/integration/test_terminal.py`."""
+"""The output of `kstorm` for texts of other people.
+
+`tests/integration/test_terminal.py` prints control sequences of a record to a real terminal.
+"""
 
 import json
 import os
@@ -31,7 +33,7 @@ Show = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def show(monkeypatch: pytest.MonkeyPatch) -> Show:
-    """Give the command, at a terminal: what is on it, and the errors."""
+    """Provide the command at a terminal, with its screen and its errors."""
 
     def run(*words: str) -> tuple[str, str]:
         out, err = Screenful(), Screenful()
@@ -47,7 +49,7 @@ def show(monkeypatch: pytest.MonkeyPatch) -> Show:
 
 @pytest.fixture(autouse=True)
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster whose every text is evil."""
+    """Provide a cluster whose texts are all hostile."""
     with KubernetesStub() as stub:
         stub.add("sentences", "spout", topology=NAME, release=NAME)
         stub.add("split", "bolt", topology=NAME, release=NAME)
@@ -75,7 +77,10 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
 
 
 def obeyed(text: str) -> list[str]:
-    """What of the evil texts a terminal would still obey; colours and cursor are the command's own."""
+    """Returns the hostile sequences that a terminal would still execute.
+
+    Colours and cursor movements belong to the command itself.
+    """
     return [
         each
         for each in ("\x1b]0;", "\x07", "\x1b[2J ", "\x9b", "\u202e", "\r", "\x08")
@@ -93,7 +98,7 @@ def obeyed(text: str) -> list[str]:
     ],
 )
 def test_texts_of_the_cluster_are_escaped(show: Show, words: list[str], times: int) -> None:
-    """Names, what is wrong with pods, what services say of themselves and the types of their errors, and their logs."""
+    """This covers names, problems of pods, reports of services, types of errors, and logs."""
     out, _ = show(*words)
     assert obeyed(out) == []
     assert out.count("\\u001b]0;owned\\u0007") >= times
@@ -121,7 +126,7 @@ def test_errors_are_escaped(show: Show) -> None:
 
 
 def test_progress_is_escaped() -> None:
-    """Names of spouts' processes, in place, while something is waited for; what looks like markup is none."""
+    """It shows names of spout processes during a wait. Markup in a name has no effect."""
     out = Screenful()
     left = [f"waiting for {ESCAPES}[link=x]here[/]", ""]
     assert wait_until(lambda: left.pop(0), 10.0, Screen(file=out, width=200)) == ""
@@ -137,7 +142,7 @@ def test_screen_escapes_everything() -> None:
 
 
 def test_table_without_a_terminal_has_the_width_of_its_cells() -> None:
-    """In a pipe, or CI; a terminal's width is its own, and so is what COLUMNS says."""
+    """This applies to a pipe or CI. On a terminal, its width or COLUMNS applies."""
     cells = ("x" * 150, "y" * 150)
     lines = piped_table(cells)
     assert any(set(cells) <= set(line.split()) for line in lines)
@@ -146,7 +151,7 @@ def test_table_without_a_terminal_has_the_width_of_its_cells() -> None:
 
 
 def piped_table(cells: tuple[str, ...], **environment: str) -> list[str]:
-    """The lines that another process writes into a pipe."""
+    """Returns the lines that another process writes to a pipe."""
     code = "import sys; from rich.table import Table; from kstorm.runtime.base.terminal import Screen; table = Table('a', 'b'); "
     code += "table.add_row(*sys.argv[1:]); Screen().print(table)"
     environ = {
@@ -170,7 +175,7 @@ def test_output_of_a_pod_is_escaped(show: Show, cluster: KubernetesStub) -> None
 
 
 def test_console_logs_are_escaped() -> None:
-    """The text of an exception, of our own records and of libraries'."""
+    """This covers the text of an exception, of kstorm's own records and of libraries' records."""
     code = (
         "import logging; from kstorm.runtime.base.log import configure; from tests.evil import ESCAPES\n"
         "log = configure(form='console', name=ESCAPES)\n"
@@ -185,7 +190,7 @@ def test_console_logs_are_escaped() -> None:
 
 
 def test_pipeline_output_is_escaped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A record's key, value and headers are shown as the JSON that they are; so is the text of an error."""
+    """A record's key, value and headers, and the text of an error, are shown as JSON."""
     record = {"key": ESCAPES, "value": ESCAPES, "headers": [{"key": ESCAPES, "value": ESCAPES}]}
 
     def command(*_: object) -> int:
@@ -204,7 +209,7 @@ def test_pipeline_output_is_escaped(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def test_only_control_characters_are_escaped() -> None:
-    """Those that are obeyed are shown, and no others, in services and pipeline alike; JSON of them stays the same."""
+    """Services and pipeline escape the same characters. Their JSON is unchanged."""
     for number in range(sys.maxunicode + 1):
         letter = chr(number)
         shown = printable(letter)

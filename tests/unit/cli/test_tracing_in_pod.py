@@ -1,4 +1,7 @@
-"""`kstorm probe`, `export-traces` and `trace --otlp` by a kubeconfig alone: what a pod is told, and what none is for."""
+"""`kstorm probe`, `export-traces` and `trace --otlp` with only a kubeconfig.
+
+The tests check the pod and its command line, and commands without a suitable pod.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +19,7 @@ COLLECTOR = "http://collector.monitoring:4318"
 
 @pytest.fixture(autouse=True)
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster with a word count."""
+    """Provide a cluster with a word count."""
     with from_kubeconfig(tmp_path, monkeypatch) as stub:
         yield stub
 
@@ -46,14 +49,14 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
 def test_command_runs_in_a_spout_pod(
     cluster: KubernetesStub, kstorm: Command, words: list[str], command: str
 ) -> None:
-    """With the options as they were given; it has the topology's code, servers and logins."""
+    """The options are unchanged. The pod has the topology's code, servers and logins."""
     code, _, complaint = kstorm(*words, "--topology", "wordcount")
     assert (code, given(cluster)) == (0, [(SPOUT, command)]), complaint
 
 
 @pytest.mark.parametrize("words", [["export-traces"], ["trace", "lines/3/17"]])
 def test_only_a_spout_pod_sends(cluster: KubernetesStub, kstorm: Command, words: list[str]) -> None:
-    """Only a spout's image has the library for it; an acker's is no help then."""
+    """Only a spout's image has the library, so an acker's pod is not used."""
     cluster.pods = [pod for pod in cluster.pods if pod["metadata"]["name"] != SPOUT]
     code, _, complaint = kstorm(*words, "--topology", "wordcount", "--otlp", COLLECTOR)
     assert (code, cluster.commands) == (2, [])
@@ -98,9 +101,9 @@ def test_local_collector_is_refused_for_a_pod(cluster: KubernetesStub, kstorm: C
 
 
 def test_an_image_without_the_library(kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says which has it."""
+    """The error names an image with the library."""
     monkeypatch.setattr(otlp, "MISSING", True)
-    monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "kafka:9092")  # as in a pod
+    monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "kafka:9092")  # the environment of a pod
     code, _, complaint = kstorm("export-traces", "--otlp", COLLECTOR, "--topology", "wordcount")
     assert (code, complaint.count("\n")) == (2, 1)
     assert (

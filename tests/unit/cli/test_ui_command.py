@@ -1,4 +1,4 @@
-"""`kstorm ui` becomes the page, or says what to install."""
+"""`kstorm ui` starts the web UI, or names the package to install."""
 
 import importlib.util
 import os
@@ -11,7 +11,7 @@ from kstorm.cli.__main__ import main
 
 
 def test_command_becomes_the_web_ui_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the same Python, without a shell."""
+    """The process is the same Python, without a shell."""
     called: list[Any] = []
 
     def become(program: str, arguments: list[str]) -> None:
@@ -28,7 +28,7 @@ def test_command_becomes_the_web_ui_with_its_options(monkeypatch: pytest.MonkeyP
 def test_missing_package_is_named_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one line, with exit code 2."""
+    """The message is one line, and the exit code is 2."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit) as ended:
         main(["ui"])

@@ -1,4 +1,4 @@
-"""`kstorm values` of a topology in YAML, and the commands that take its path as they take its code."""
+"""`kstorm values` of a topology in YAML, and other commands that accept its path like code."""
 
 import sys
 from collections.abc import Callable
@@ -46,7 +46,7 @@ Run = Callable[..., tuple[object, str, str]]
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Give a folder with a topology, where the command is called."""
+    """Provide the current folder with a topology."""
     (tmp_path / "sites").mkdir()
     (tmp_path / "wired_code.py").write_text(CODE)
     (tmp_path / "t.yaml").write_text(WIRED)
@@ -61,7 +61,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return what gives exit code, output and errors of a command."""
+    """Provide a function that runs a command and returns exit code, output and errors."""
 
     def command(*arguments: str) -> tuple[object, str, str]:
         with pytest.raises(SystemExit) as ended:
@@ -72,7 +72,7 @@ def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def test_values_have_the_files(run: Run) -> None:
-    """What the code says, and what wires it."""
+    """The values are those of code, plus the files that wire the topology."""
     code, shown, _ = run("values", "t.yaml", "--filter", "here.properties")
     assert code == 0
     assert yaml.safe_load(shown) == {
@@ -89,7 +89,7 @@ def test_values_have_the_files(run: Run) -> None:
 
 
 def test_files_are_those_of_the_classes(run: Run) -> None:
-    """Of the user's own: neither Python's nor kstorm's."""
+    """They are the user's own files, without Python's or kstorm's."""
     _, shown, _ = run("values", "t.yaml", "--filter", "here.properties", "--files")
     files = yaml.safe_load(shown)["topologyFiles"]
     assert list(files) == ["t.yaml", "sites/here.yaml", "here.properties", "wired_code.py"]
@@ -97,7 +97,7 @@ def test_files_are_those_of_the_classes(run: Run) -> None:
 
 
 def test_unsupported_files_are_refused(run: Run, folder: Path) -> None:
-    """Files elsewhere, and resources of code that is to be in them."""
+    """These are files elsewhere, and resources of code that should be among the files."""
     inner = folder / "sites" / "t.yaml"
     inner.write_text(
         WIRED.replace("sites/here.yaml", "../sites/here.yaml").replace("${keep.workers}", "2")
@@ -125,7 +125,7 @@ def test_unsupported_files_are_refused(run: Run, folder: Path) -> None:
 
 
 def test_a_mistake_is_one_line(run: Run) -> None:
-    """With the place; and a missing file."""
+    """The line has the place. A missing file is a mistake too."""
     for arguments, says in (
         (
             ("values", "t.yaml"),
@@ -146,7 +146,7 @@ def test_a_mistake_is_one_line(run: Run) -> None:
 
 
 def test_a_service_loads_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its settings, or where there are none by the environment."""
+    """The path comes from its settings, or from the environment without settings."""
     assert (
         Settings(topology="t.yaml", topology_filter="here.properties").load_topology().name
         == "wired"
@@ -166,7 +166,7 @@ def test_path_of_a_file_counts_as_code(folder: Path) -> None:
 
 
 def test_prepare_compares_with_a_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with code."""
+    """The comparison is the same as with code."""
     monkeypatch.setenv("KSTORM_TOPOLOGY", "t.yaml")
     monkeypatch.setenv("KSTORM_TOPOLOGY_FILTER", "here.properties")
     shape = '{"topologyName": "wired", "ackerTasks": 4, "components": {"lines": {"kind": "spout", "tasks": 1}}}'

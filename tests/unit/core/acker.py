@@ -1,4 +1,4 @@
-"""A ledger with its input, for tests that speak in the words of Storm's documentation."""
+"""A ledger with its input, for tests in the terms of Storm's documentation."""
 
 from collections.abc import Iterable, Mapping
 
@@ -37,13 +37,13 @@ class Acker:
         self.offset = at
 
     def init(self, root: int, *edges: int, task: int = SPOUT) -> None:
-        """The spout emitted tuples of these edges."""
+        """The spout emitted tuples with these edges."""
         self.take(
             AckFrame(VERSION, task, init_roots=pack_ids([root]), init_vals=pack_ids([xor(edges)]))
         )
 
     def ack(self, root: int, edge: int, *children: int) -> None:
-        """A bolt acked a tuple, having anchored these to it."""
+        """A bolt acked a tuple and anchored these edges to it."""
         self.take(
             AckFrame(VERSION, 0, roots=pack_ids([root]), vals=pack_ids([xor((edge, *children))]))
         )
@@ -53,7 +53,7 @@ class Acker:
         self.take(AckFrame(VERSION, 0, failed=pack_ids(roots)))
 
     def reset(self, *roots: int) -> None:
-        """A bolt asked for more time."""
+        """Sends the reset frame of a bolt that needs more time."""
         self.take(AckFrame(VERSION, 0, reset=pack_ids(roots)))
 
     def begin_anew(self, task: int = SPOUT) -> None:
@@ -66,7 +66,7 @@ class Acker:
 
     @property
     def told(self) -> dict[str, dict[int, list[int]]]:
-        """What spout tasks would hear now, and have not heard before."""
+        """Returns the completions per spout task since the last call."""
         news = {"acked": self.box.acked, "failed": self.box.failed, "reset": self.box.reset}
         self.box.acked, self.box.failed, self.box.reset = {}, {}, {}
         return {kind: by_task for kind, by_task in news.items() if by_task}

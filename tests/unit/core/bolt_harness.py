@@ -1,4 +1,4 @@
-"""A bolt task by itself: frames in, and what it sends."""
+"""Runs one bolt task in isolation: takes frames, and records the sent ones."""
 
 from collections.abc import Callable
 from itertools import count
@@ -32,7 +32,7 @@ class Words(Spout):
 
 
 class Outputs:
-    """What both kinds of bolts declare."""
+    """The output declarations that both kinds of bolts share."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -42,7 +42,7 @@ class Outputs:
 
 
 class Plain(Outputs, Bolt):
-    """Keeps what it gets and does what the test says."""
+    """Records its tuples, and calls the test's function for each one."""
 
     def __init__(self) -> None:
         self.do: Callable[[Tuple], Any] = lambda tuple: None
@@ -54,7 +54,7 @@ class Plain(Outputs, Bolt):
 
 
 class Basic(Outputs, BasicBolt):
-    """The same with a collector that anchors and acks."""
+    """A `Plain` bolt with a collector that anchors and acks."""
 
     def __init__(self) -> None:
         self.do: Callable[[Tuple, BasicOutputCollector], Any] = lambda tuple, collector: None
@@ -66,7 +66,10 @@ class Basic(Outputs, BasicBolt):
 
 
 class Harness:
-    """Task 1 of bolt "bolt" (task ids: spout 1, bolt 2 and 3, next 4 and 5, sink 6). Edges are 2^20, 2^21, …"""
+    """Task 1 of bolt "bolt". Edges are 2^20, 2^21, …
+
+    Task ids: spout 1, bolt 2 and 3, next 4 and 5, sink 6.
+    """
 
     def __init__(self, bolt: Plain | Basic, **settings: Any) -> None:
         builder = TopologyBuilder("t")
@@ -101,7 +104,7 @@ class Harness:
             bolt.prepare(self.task.config, TopologyContext(topology, "bolt", 0), self.collector)
 
     def run(self, steps: Steps) -> None:
-        """Plain methods: nothing to wait for."""
+        """Runs plain methods, which never wait."""
         assert all(step is None for step in steps)
 
     def give(self, *rows: Row, more: dict[int, dict[int, int]] | None = None) -> None:
@@ -120,7 +123,7 @@ class Harness:
         self.run(self.task.receive(frame))
 
     def acks(self) -> dict[int, int]:
-        """The XOR by root that left for the ackers."""
+        """Returns the XOR per root that the task sent to the ackers."""
         frames = [decode(AckFrame, send.value) for send in self.outbox.drain_acks()]
         return {
             root: val
@@ -129,7 +132,10 @@ class Harness:
         }
 
     def sent(self) -> list[tuple[str, int, str, Any, int, int, dict[int, int]]]:
-        """Every tuple that left: topic, partition, stream, values, root, edge, other roots and edges."""
+        """Returns the sent tuples.
+
+        Each has topic, partition, stream, values, root, edge, other roots and edges.
+        """
         tuples = []
         for send in self.outbox.drain_tuples():
             frame = decode(TupleFrame, send.value)

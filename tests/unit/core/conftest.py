@@ -1,4 +1,4 @@
-"""What the tests of a bolt's task share."""
+"""Fixtures of the bolt task tests."""
 
 import pytest
 

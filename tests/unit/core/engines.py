@@ -1,4 +1,4 @@
-"""Engines driven by hand: a test says what happens, and looks at the effects."""
+"""Engines driven by hand: a test triggers each event, and inspects the effects."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 class Journal:
-    """Keeps what an engine tells."""
+    """Records the errors and events of an engine."""
 
     def __init__(self) -> None:
         self.errors: list[tuple[str, str]] = []
         self.events: list[str] = []
         self.fields: list[dict[str, Any]] = []
-        """Those of each event."""
+        """The fields of each event."""
 
     def error(self, error: BaseException, doing: str, task: int) -> None:
         self.errors.append((str(error), doing))
@@ -49,20 +49,20 @@ class Journal:
 
 
 class Driven:
-    """An engine whose user code runs at once, whose sends arrive when the test says so, and whose other effects are kept."""
+    """Runs an engine's user code at once, delivers sends on demand, and records all other effects."""
 
     def __init__(self, engine: Engine[Any]) -> None:
         self.engine = engine
         self.effects: list[Effect] = []
-        """Those that were not carried out: all but `RunUserCode` and `Open`."""
+        """The recorded effects: every kind except `RunUserCode` and `Open`."""
         self.units: list[Unit] = []
-        """One for each record that is on its way."""
+        """One unit per record in flight."""
         self.now = 0.0
         self.opens = True
-        """Whether `Open` is answered at once."""
+        """True if `Open` is answered at once."""
 
     def do(self, effects: Sequence[Effect]) -> list[Effect]:
-        """Carries out effects, and returns what is left of them and of what followed."""
+        """Carries out effects. Returns the remaining and the resulting ones."""
         before = len(self.effects)
         waiting = list(effects)
         while waiting:
@@ -79,7 +79,7 @@ class Driven:
         return self.effects[before:]
 
     def assign(self, **committed: int) -> list[Effect]:
-        """`assign(t0=7)`: task 0, whose input goes on at offset 7."""
+        """Assigns tasks: `assign(t0=7)` gives the engine task 0, whose input resumes at offset 7."""
         return self.do(
             self.engine.assigned(
                 {int(name[1:]): offset for name, offset in committed.items()}, self.now
@@ -94,21 +94,21 @@ class Driven:
         return self.do(self.engine.tick(self.now))
 
     def deliver(self) -> list[Effect]:
-        """Everything that was sent arrives."""
+        """Delivers all sent records."""
         units, self.units = self.units, []
         for unit in units:
             unit.delivered()
         return self.do(self.engine.confirmed(self.now))
 
     def take(self, kind: type[T]) -> list[T]:
-        """The effects of a kind that were kept; they are kept no longer."""
+        """Removes and returns the recorded effects of a kind."""
         found: list[Any] = [effect for effect in self.effects if isinstance(effect, kind)]
         self.effects = [effect for effect in self.effects if not isinstance(effect, kind)]
         return found
 
 
 def bolt_engine(topology: Topology, component: str, journal: Journal | None = None) -> BoltEngine:
-    """With ids 1, 2, 3 … and state in memory."""
+    """Builds a bolt engine with the ids 1, 2, 3 and so on, and with state in memory."""
     return BoltEngine(
         topology,
         component,
@@ -119,7 +119,7 @@ def bolt_engine(topology: Topology, component: str, journal: Journal | None = No
 
 
 def spout_engine(topology: Topology, component: str, journal: Journal | None = None) -> SpoutEngine:
-    """With ids 1, 2, 3 …"""
+    """Builds a spout engine with the ids 1, 2, 3 and so on."""
     return SpoutEngine(topology, component, journal or Journal(), next_id=count(1).__next__)
 
 
@@ -129,7 +129,10 @@ def exact_bolt_engine(
     left: Iterable[tuple[bytes, bytes]] = (),
     journal: Journal | None = None,
 ) -> ExactBoltEngine:
-    """The same, exactly once. `left`: what a former owner of any task has not finished."""
+    """Builds an exactly-once bolt engine.
+
+    `left`: the unfinished tuples of the former owner of any task.
+    """
     return ExactBoltEngine(
         topology,
         component,
@@ -143,24 +146,24 @@ def exact_bolt_engine(
 def exact_spout_engine(
     topology: Topology, component: str, journal: Journal | None = None
 ) -> ExactSpoutEngine:
-    """With ids 1, 2, 3 …"""
+    """Builds an exactly-once spout engine with the ids 1, 2, 3 and so on."""
     return ExactSpoutEngine(topology, component, journal or Journal(), next_id=count(1).__next__)
 
 
 def acker_engine(
     topology: Topology, journal: Journal | None = None, stored: Iterable[tuple[bytes, bytes]] = ()
 ) -> AckerEngine:
-    """With what is stored of each task."""
+    """Builds an acker engine whose tasks all load the `stored` rows."""
     return AckerEngine(topology, journal or Journal(), load_rows=lambda task: stored, now=0.0)
 
 
 def topics(sends: Iterable[Send]) -> list[str]:
-    """Where the records go, in the order in which they are sent."""
+    """Returns the topics of the sent records, in order."""
     return [record.topic for send in sends for record in send.records]
 
 
 def frame(offset: int, *words: str, component: str = "words", task: int = 1) -> InputRecord:
-    """A frame of one-field tuples, each in a tree of its own."""
+    """Builds a frame of one-field tuples with one tree each."""
     ids = b"".join((100 * offset + at + 1).to_bytes(8, "little") for at in range(len(words)))
     return InputRecord(
         offset,

@@ -1,4 +1,4 @@
-"""What the tests of epochs share: a spout with a position, and the answer to a transaction."""
+"""Helpers of the epoch tests: a spout with a position, and the answer to a transaction."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +10,12 @@ from tests.unit.core.engines import Driven
 
 
 class Words(Positioned, Spout):
-    """Emits numbers for ever; its position is how many."""
+    """Emits numbers forever. Its position is the count of emitted numbers."""
 
     def __init__(self) -> None:
         self.at = 0
         self.knows = True
-        """Whether it knows where it is."""
+        """True if the spout knows its position."""
         self.committed: list[Mapping[tuple[str, int], int]] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Words":
@@ -38,7 +38,7 @@ class Words(Positioned, Spout):
 
 
 def answer(made: Driven, transact: Transact, reached: int = 0) -> list[Effect]:
-    """The transaction is committed, and a moment passes."""
+    """Commits the transaction after a moment."""
     effects = made.do(
         made.engine.committed(transact, dict.fromkeys(transact.changes, reached), made.now)
     )

@@ -1,4 +1,4 @@
-"""One task that is processed exactly once, by itself."""
+"""Runs one exactly-once task in isolation."""
 
 from itertools import count
 from typing import Any
@@ -13,7 +13,10 @@ from tests.unit.core.bolt_harness import Words
 
 
 class ExactHarness:
-    """Task 0 of the bolt "bolt". Tuple `row` of the frame at `offset` has the root 100 * offset + row + 1, and the same edge."""
+    """Task 0 of the bolt "bolt".
+
+    Tuple `row` of the frame at `offset` has the root 100 * offset + row + 1, and the same edge.
+    """
 
     def __init__(self, bolt: Bolt | BasicBolt, **settings: Any) -> None:
         builder = TopologyBuilder("t", Config(topology_acker_tasks=1, **settings))
@@ -41,22 +44,21 @@ class ExactHarness:
         )
 
     def give(self, offset: int, *words: str) -> None:
-        """A frame of words comes."""
+        """Gives the task a frame of words."""
         for _ in self.task.receive(self.frame(offset, *words), offset):
             pass
 
     def frame(self, offset: int, *words: str) -> TupleFrame:
-        """A frame of words."""
         ids = pack_ids([100 * offset + row + 1 for row in range(len(words))])
         return TupleFrame(VERSION, "words", 1, "default", len(words), ids, ids, {}, [list(words)])
 
     def retry(self, seconds: float) -> None:
-        """Time passes, and what is due is tried again."""
+        """Moves the clock, and retries due tuples."""
         for _ in self.task.retry(self.task.now + seconds):
             pass
 
     def left(self) -> dict[int, list[UnfinishedTuple] | None]:
-        """What a cut now writes of what is not finished, by offset; None where nothing is left."""
+        """Returns the unfinished tuples that a cut writes, by offset. None marks a deleted entry."""
         pairs = self.task.rows.changes()
         return {
             int.from_bytes(key[1:], "big"): None if value is None else read_pair(key, value)[1]
@@ -64,7 +66,7 @@ class ExactHarness:
         }
 
     def acks(self) -> dict[int, int]:
-        """The XOR by root that left for the ackers, as far as it is not 0."""
+        """Returns the non-zero XORs per root that the task sent to the ackers."""
         frames = [decode(AckFrame, send.value) for send in self.outbox.drain_acks()]
         return {
             root: val
@@ -73,11 +75,11 @@ class ExactHarness:
         }
 
     def sent(self) -> list[tuple[Any, int, int]]:
-        """Every tuple that left: its word, root and edge."""
+        """Returns the sent tuples: word, root and edge."""
         return [(word, *pair) for word, pairs in self.sent_with_trees() for pair in pairs.items()]
 
     def sent_with_trees(self) -> list[tuple[Any, dict[int, int]]]:
-        """Every tuple that left: its word, and its edge by root."""
+        """Returns the sent tuples: word, and edge by root."""
         tuples: list[tuple[Any, dict[int, int]]] = []
         for send in self.outbox.drain_tuples():
             frame = decode(TupleFrame, send.value)
@@ -87,6 +89,6 @@ class ExactHarness:
         return tuples
 
     def written(self) -> list[OutgoingRecord]:
-        """The records of sinks."""
+        """Returns the records of sinks."""
         records, self.outbox.records = list(EpochRecords(self.outbox.records)), []
         return records

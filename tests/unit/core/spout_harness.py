@@ -1,4 +1,4 @@
-"""A spout task by itself, with a scripted spout."""
+"""Runs one spout task in isolation, with a scripted spout."""
 
 from collections.abc import Callable
 from itertools import count
@@ -22,7 +22,7 @@ T = 30.0
 
 
 class Script(Spout):
-    """Does what the test wants, and notes which messages are acked and failed."""
+    """Performs the test's steps, and records the acked and failed messages."""
 
     def __init__(self) -> None:
         self.todo: list[Callable[[], Any]] = []
@@ -49,7 +49,10 @@ class Script(Spout):
 
 
 class Harness:
-    """Task 1 of two spout tasks; bolt tasks 3 to 5 get the default stream twice over and the direct one."""
+    """Task 1 of two spout tasks.
+
+    The bolt tasks 3 to 5 get the default stream twice, and the direct one.
+    """
 
     def __init__(self, **settings: Any) -> None:
         builder = TopologyBuilder("t", Config(**settings))
@@ -80,7 +83,7 @@ class Harness:
         self.run(self.task.activate())
 
     def emitting(self, *args: Any, **how: Any) -> Callable[..., None]:
-        """A step of the script that emits and returns nothing."""
+        """Returns a step of the script that emits and returns None."""
 
         def emit(*_: Any) -> None:
             self.emit(*args, **how)
@@ -88,7 +91,7 @@ class Harness:
         return emit
 
     def run(self, steps: Steps) -> None:
-        """Plain methods: a piece of work runs through without a single wait."""
+        """Runs plain methods without a single wait."""
         assert list(steps) == []
 
     def next_tuple(self, *todo: Callable[[], Any]) -> None:
@@ -96,7 +99,7 @@ class Harness:
         self.run(self.task.next_tuple(self.now))
 
     def send(self, message_id: Any = None, **how: Any) -> int:
-        """Emits a tuple and returns the root of its tree, 0 if there is none."""
+        """Emits a tuple and returns the root of its tree, or 0 for an untracked tuple."""
         before = self.task.in_flight
         self.next_tuple(self.emitting(["apple"], message_id, **how))
         self.outbox.drain_tuples()

@@ -1,4 +1,7 @@
-"""An acker's process: completions leave at once, the ledger is stored behind them, and a task takes its last checkpoint along."""
+"""An acker's process: completions leave at once, and the checkpoint follows them.
+
+A task takes a last checkpoint before it leaves.
+"""
 
 from typing import Any
 
@@ -47,7 +50,7 @@ def topology(**settings: Any) -> Topology:
 
 
 def ackers(journal: Journal | None = None, **settings: Any) -> Driven:
-    """An engine that has the task 0, whose input goes on at offset 3."""
+    """Builds an engine with task 0, whose input resumes at offset 3."""
     driven = Driven(acker_engine(topology(**settings), journal))
     driven.assign(t0=3)
     driven.effects.clear()
@@ -55,21 +58,21 @@ def ackers(journal: Journal | None = None, **settings: Any) -> Driven:
 
 
 def begins(offset: int, *roots: int) -> InputRecord:
-    """Trees begin with an edge that is their root's number."""
+    """Builds trees whose first edge is their root's number."""
     packed = pack_ids(roots)
     task = topology().task_ids("spout")[0]
     return InputRecord(offset, encode(AckFrame(VERSION, task, init_roots=packed, init_vals=packed)))
 
 
 def acks(offset: int, *roots: int) -> InputRecord:
-    """Acks of those edges."""
+    """Builds the acks of those edges."""
     return InputRecord(
         offset, encode(AckFrame(VERSION, 0, roots=pack_ids(roots), vals=pack_ids(roots)))
     )
 
 
 def trees(transact: Transact) -> int:
-    """The rows that would be restored from the changes of the task 0."""
+    """Returns the rows that a restore of task 0 would yield."""
     ledger = Ledger(CompletionBox(topology()))
     ledger.restore([(key, value) for key, value in transact.changes[0] if value is not None])
     return len(ledger)
@@ -83,7 +86,7 @@ def left(effects: list[Effect]) -> list[Effect]:
 
 
 def test_a_completion_leaves_at_once() -> None:
-    """It does not wait for a checkpoint, which costs up to a second."""
+    """A checkpoint would delay it by up to a second."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
     ((record,),) = [send.records for send in acker.take(Send)]
@@ -91,7 +94,7 @@ def test_a_completion_leaves_at_once() -> None:
     assert unpack_ids(decode(CompletionFrame, record.value).acked) == (ENDED,)
 
 
-def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_applied() -> None:
+def test_invalid_frame_becomes_a_dead_letter_and_its_neighbours_are_applied() -> None:
     acker = ackers()
     acker.poll(0, begins(3, ENDED), InputRecord(4, b"?"), acks(5, ENDED))
     assert sorted(topics(acker.take(Send))) == ["t.__dead_letters", "t.spout.__completions"]
@@ -102,9 +105,7 @@ def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_appli
     assert [commit.offsets for commit in acker.take(CommitOffsets)] == [{0: 6}]
 
 
-def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on_behind_it() -> (
-    None
-):
+def test_undecodable_batch_is_one_dead_letter_and_the_input_continues() -> None:
     acker = ackers()
     acker.poll(0, begins(3, ENDED), InputRecord(4, None, undecodable="as told", offsets=20))
     acker.poll(0, acks(24, ENDED))
@@ -127,8 +128,8 @@ def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on
     assert [commit.offsets for commit in acker.take(CommitOffsets)] == [{0: 25}]
 
 
-def test_the_input_that_ends_with_such_a_batch_is_committed_to_its_end() -> None:
-    """A process that begins amid it would find it again."""
+def test_input_that_ends_with_an_undecodable_batch_is_committed_to_its_end() -> None:
+    """A process that started in the middle of the batch would fail on it again."""
     acker = ackers()
     acker.poll(0, InputRecord(3, None, undecodable="as told", offsets=7))
     acker.deliver()
@@ -140,7 +141,7 @@ def test_the_input_that_ends_with_such_a_batch_is_committed_to_its_end() -> None
 
 
 def test_a_checkpoint_waits_for_the_completions_and_the_disk_for_the_checkpoint() -> None:
-    """A row that is gone from the ledger, and whose completion is lost, would never be completed."""
+    """Otherwise a lost completion, whose row is already deleted, would never be repeated."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
     acker.tick(0)
@@ -154,8 +155,8 @@ def test_a_checkpoint_waits_for_the_completions_and_the_disk_for_the_checkpoint(
     assert (keep.changes, keep.reached) == (transact.changes, {0: 41})
 
 
-def test_what_is_applied_after_the_cut_is_the_next_checkpoints() -> None:
-    """Neither its rows nor its offset are in the one that waits."""
+def test_frames_after_the_cut_belong_to_the_next_checkpoint() -> None:
+    """Neither its rows nor its offset are in the pending checkpoint."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
     acker.tick(0)
@@ -170,7 +171,7 @@ def test_what_is_applied_after_the_cut_is_the_next_checkpoints() -> None:
 
 
 def test_buckets_whose_completions_do_not_arrive_in_time_are_taken_again() -> None:
-    """The checkpoint is given up: nothing of it is written, and the next one has all of it."""
+    """The checkpoint is abandoned without a write, and the next one covers it."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
     acker.tick(0)
@@ -183,8 +184,8 @@ def test_buckets_whose_completions_do_not_arrive_in_time_are_taken_again() -> No
     assert (transact.offsets, trees(transact)) == ({0: 5}, 1)
 
 
-def test_where_no_bucket_changed_the_offset_alone_is_committed() -> None:
-    """Once, and without a transaction: trees that began and ended since the last checkpoint leave no trace."""
+def test_only_the_offset_is_committed_without_changed_buckets() -> None:
+    """The commit needs no transaction. Trees that began and ended since then leave no trace."""
     acker = ackers()
     acker.poll(0, begins(3, ENDED), acks(4, ENDED))
     acker.deliver()
@@ -200,7 +201,7 @@ def test_where_no_bucket_changed_the_offset_alone_is_committed() -> None:
 def test_checkpoints_are_rarer_while_many_trees_are_open(
     monkeypatch: pytest.MonkeyPatch, rows: int, seconds: int
 ) -> None:
-    """Each one stores nearly all of them."""
+    """With many open trees, each checkpoint stores nearly all of them."""
     monkeypatch.setattr(acker_module, "_ROWS_AN_INTERVAL", 2)
     acker = ackers()
     acker.poll(0, begins(3, *range(1, rows + 1)))
@@ -230,7 +231,7 @@ def test_one_checkpoint_at_a_time() -> None:
 
 
 def test_a_restored_ledger_completes_what_it_held() -> None:
-    """And skips what its buckets include."""
+    """It skips the records that its buckets include."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN))
     acker.tick(0)
@@ -246,7 +247,7 @@ def test_a_restored_ledger_completes_what_it_held() -> None:
 
 
 def test_a_task_that_leaves_takes_a_last_checkpoint() -> None:
-    """It is released when that is on the disk; other tasks have no part in it."""
+    """The task is released after the checkpoint is on disk. Other tasks are not in it."""
     acker = ackers()
     acker.assign(t1=0)
     acker.poll(0, begins(3, OPEN))
@@ -260,7 +261,7 @@ def test_a_task_that_leaves_takes_a_last_checkpoint() -> None:
 
 
 def test_a_task_that_leaves_without_a_changed_bucket_waits_for_its_commit() -> None:
-    """The group could else give the task to another process, which would begin before the offset."""
+    """Otherwise another process could get the task and start before the offset."""
     acker = ackers()
     acker.poll(0, begins(3, ENDED), acks(4, ENDED))
     acker.deliver()
@@ -270,8 +271,8 @@ def test_a_task_that_leaves_without_a_changed_bucket_waits_for_its_commit() -> N
     assert left(acker.do(acker.engine.committed(commit, {}, 0.0))) == [Close(0), Release(0)]
 
 
-def test_a_task_that_leaves_does_not_wait_for_ever() -> None:
-    """What does not arrive is not covered by an offset, so the next owner applies it again."""
+def test_wait_of_a_leaving_task_is_limited() -> None:
+    """No offset covers a completion that has not arrived, so the next owner applies it again."""
     journal = Journal()
     acker = ackers(journal)
     acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
@@ -283,7 +284,7 @@ def test_a_task_that_leaves_does_not_wait_for_ever() -> None:
 
 
 def test_a_task_that_leaves_waits_for_the_checkpoint_that_is_being_written() -> None:
-    """There is one transaction at a time; its own last one comes after."""
+    """Transactions are serial, so the last one comes after the present one."""
     acker = ackers()
     acker.poll(0, begins(3, OPEN))
     acker.tick(0)
@@ -301,7 +302,7 @@ def test_a_task_that_leaves_waits_for_the_checkpoint_that_is_being_written() -> 
 
 
 def test_rows_age_once_per_message_timeout_however_often_the_clock_is_looked_at() -> None:
-    """A row of a tree that nobody begins is dropped after three."""
+    """The acker drops a row without an init after three rotations."""
     acker = ackers(topology_message_timeout_secs=30)
     acker.poll(0, acks(3, OPEN))
     rows = []

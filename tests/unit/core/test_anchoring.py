@@ -1,4 +1,4 @@
-"""What a bolt task sends to the ackers: acks, fails, and the edges of what was anchored."""
+"""The acks, fails and anchor edges that a bolt task sends to the ackers."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.unit.core.exact_harness import ExactHarness
 
 
 def test_an_ack_is_the_edge_and_the_edges_of_the_children(bolt: Plain, harness: Harness) -> None:
-    """XOR over the tuple and every copy that was anchored to it, whatever stream or task they went to."""
+    """The ack is the XOR of the tuple's edge and every anchored copy, on any stream and task."""
 
     def execute(tuple: Tuple) -> None:
         targets = harness.collector.emit(["x"], tuple)
@@ -38,14 +38,14 @@ def test_an_ack_is_the_edge_and_the_edges_of_the_children(bolt: Plain, harness: 
 
 
 def test_acks_of_one_tree_fold(bolt: Plain, harness: Harness) -> None:
-    """Two tuples of a tree acked by one process are one value."""
+    """The acks of two tuples of a tree in one process are one value."""
     bolt.do = harness.collector.ack
     harness.give(("a", 7, 0b01), ("b", 7, 0b10), ("c", 8, 0b100))
     assert harness.outbox.acks == {7: 0b11, 8: 0b100}
 
 
-def test_an_unanchored_emit_hangs_on_nothing(bolt: Plain, harness: Harness) -> None:
-    """It has no root, and the ack of the input does not wait for it."""
+def test_unanchored_emit_has_no_root(bolt: Plain, harness: Harness) -> None:
+    """The tuple has no root, and the ack of the input does not wait for it."""
 
     def execute(tuple: Tuple) -> None:
         harness.collector.emit(["x"])
@@ -59,7 +59,7 @@ def test_an_unanchored_emit_hangs_on_nothing(bolt: Plain, harness: Harness) -> N
 
 
 def test_an_anchor_that_is_not_tracked(bolt: Plain, harness: Harness) -> None:
-    """What hangs on an untracked tuple is untracked."""
+    """A tuple that is anchored only to an untracked tuple is untracked."""
 
     def execute(tuple: Tuple) -> None:
         harness.collector.emit(["x"], tuple)
@@ -73,7 +73,7 @@ def test_an_anchor_that_is_not_tracked(bolt: Plain, harness: Harness) -> None:
 
 
 def test_a_second_ack_or_fail_is_ignored(bolt: Plain, harness: Harness) -> None:
-    """A tuple is acked or failed once: XORed twice it would be open again."""
+    """A tuple is acked or failed once. A second XOR would reopen it."""
 
     def execute(tuple: Tuple) -> None:
         harness.collector.ack(tuple)
@@ -88,7 +88,7 @@ def test_a_second_ack_or_fail_is_ignored(bolt: Plain, harness: Harness) -> None:
 
 
 def test_an_ack_after_a_fail_is_ignored(bolt: Plain, harness: Harness) -> None:
-    """The first word counts."""
+    """The first result counts."""
 
     def execute(tuple: Tuple) -> None:
         harness.collector.fail(tuple)
@@ -102,7 +102,7 @@ def test_an_ack_after_a_fail_is_ignored(bolt: Plain, harness: Harness) -> None:
 
 @pytest.mark.parametrize("end", ["ack", "fail"])
 def test_emitting_after_the_ack_is_refused(bolt: Plain, harness: Harness, end: str) -> None:
-    """The child would be unknown to the tree: emit first, then ack. Unanchored it may leave."""
+    """The tree would not know the child: emit first, then ack. An unanchored emit is allowed."""
 
     def execute(tuple: Tuple) -> None:
         getattr(harness.collector, end)(tuple)
@@ -120,7 +120,7 @@ def test_emitting_after_the_ack_is_refused(bolt: Plain, harness: Harness, end: s
 
 
 def test_a_refused_emit_leaves_no_edge_behind(bolt: Plain, harness: Harness) -> None:
-    """One of several anchors was acked: the others' trees must not wait for a tuple that was never sent."""
+    """One of several anchors was acked. The trees of the others must not wait for an unsent tuple."""
     harness.give(("open", 7, 10), ("done", 8, 20))
     still_open, done = bolt.got
     harness.collector.ack(done)
@@ -132,7 +132,10 @@ def test_a_refused_emit_leaves_no_edge_behind(bolt: Plain, harness: Harness) -> 
 
 
 def test_hold_now_and_ack_later(bolt: Plain, harness: Harness) -> None:
-    """A join keeps tuples over many frames; their acks carry what was anchored to them meanwhile."""
+    """A join holds tuples over many frames.
+
+    Their acks contain the edges anchored to them meanwhile.
+    """
     harness.give(("a", 7, 10))
     harness.give(("b", 8, 20))
     first, second = bolt.got
@@ -149,7 +152,7 @@ def test_hold_now_and_ack_later(bolt: Plain, harness: Harness) -> None:
 
 
 def test_a_tuple_of_several_trees(bolt: Plain, harness: Harness) -> None:
-    """Its ack and its fail reach every tree; so do the edges of its children, each tree getting the same ones."""
+    """Its ack and fail reach every tree. Its children have the same edges in each tree."""
 
     def execute(tuple: Tuple) -> None:
         if tuple[0] == "fail":
@@ -169,7 +172,7 @@ def test_a_tuple_of_several_trees(bolt: Plain, harness: Harness) -> None:
 
 
 def test_anchors_of_one_tree_fold(bolt: Plain, harness: Harness) -> None:
-    """A join of two branches of one tree: the child is one edge in it, the XOR of one for each anchor."""
+    """After a join of two branches of a tree, the child is one edge: the XOR of one per anchor."""
     harness.give(("left", 7, 10), ("right", 7, 20))
     left, right = bolt.got
     harness.collector.emit(["x"], [left, right], "errors")
@@ -182,7 +185,7 @@ def test_anchors_of_one_tree_fold(bolt: Plain, harness: Harness) -> None:
 
 
 def test_the_same_anchor_twice(bolt: Plain, harness: Harness) -> None:
-    """As Storm's DupAnchorBolt: two edges for one tuple, and the sum is right."""
+    """The tuple has two edges, and the sum is correct, as with Storm's DupAnchorBolt."""
     harness.give(("a", 7, 10))
     (anchor,) = bolt.got
     harness.collector.emit(["x"], [anchor, anchor], "errors")
@@ -194,7 +197,7 @@ def test_the_same_anchor_twice(bolt: Plain, harness: Harness) -> None:
 
 
 def test_reset_timeout_names_every_root(bolt: Plain, harness: Harness) -> None:
-    """All trees of the tuple get more time, and the tuple stays open."""
+    """The timeout restarts for all trees of the tuple, and the tuple stays open."""
     harness.give(("a", 7, 10), more={0: {8: 20}})
     harness.collector.reset_timeout(bolt.got[0])
     assert harness.outbox.resets == {7, 8}
@@ -203,7 +206,7 @@ def test_reset_timeout_names_every_root(bolt: Plain, harness: Harness) -> None:
 
 @pytest.mark.parametrize("more", [None, {6: 6}])
 def test_an_anchor_may_have_no_values(more: Any) -> None:
-    """A tuple of a stream without fields is as good an anchor as any, whatever its length."""
+    """Tuples of a stream without fields are valid anchors."""
     harness = Harness(Plain())
     source = Source("words", "default", 1, Fields())
     harness.collector.emit(["x"], Tuple((), source, 5, 5, more), stream="errors")

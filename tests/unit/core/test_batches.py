@@ -1,4 +1,4 @@
-"""Batches: what a bolt does with a whole frame has the same effect as tuple by tuple."""
+"""A bolt that processes a frame as a batch has the same effect as one that processes tuples."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from kstorm.topology import (
 
 
 class Words(Bolt):
-    """Takes batches; `do` is what it does with one."""
+    """Takes batches, and calls `do` for each one."""
 
     def __init__(self) -> None:
         self.do: Callable[[TupleBatch], Any] = lambda batch: None
@@ -50,7 +50,7 @@ class Words(Bolt):
 
 
 class Harness:
-    """The bolt's only task, before four tasks of a bolt by fields and two by shuffle."""
+    """Runs a bolt's only task before four tasks by fields grouping and two by shuffle grouping."""
 
     def __init__(self, bolt: Words | None = None) -> None:
         self.bolt = bolt or Words()
@@ -83,7 +83,7 @@ class Harness:
         roots: list[int] | None = None,
         more: dict[int, dict[int, int]] | None = None,
     ) -> None:
-        """A frame; edge ids are 100 more than roots."""
+        """Builds a frame. Edge ids are roots plus 100."""
         roots = list(range(1, len(sentences) + 1)) if roots is None else roots
         edges = pack_ids([root + 100 if root else 0 for root in roots])
         packed = pack_ids(roots) if any(roots) else b""
@@ -101,7 +101,7 @@ class Harness:
         assert all(step is None for step in self.task.receive(frame))
 
     def sent(self) -> list[tuple[str, int, Any, int, int]]:
-        """Topic, partition, values, root and edge of all that left."""
+        """Returns topic, partition, values, root and edge of the sent tuples."""
         found = []
         for send in self.outbox.drain_tuples():
             frame = decode(TupleFrame, send.value)
@@ -112,7 +112,7 @@ class Harness:
         return found
 
     def acks(self) -> tuple[dict[int, int], set[int]]:
-        """XOR by root, and what failed."""
+        """Returns the XOR by root, and the failed roots."""
         frames = [decode(AckFrame, send.value) for send in self.outbox.drain_acks()]
         acked = {
             r: v
@@ -133,7 +133,7 @@ class Harness:
 def test_acked_and_emitted_edges_cancel_out(
     sentences: list[tuple[int, list[str]]], shuffled: bool
 ) -> None:
-    """For each tree, the XOR that the acker hears is that of the edges which arrived and of those which left."""
+    """For each tree, the XOR sent to the acker equals the XOR of all received and emitted edges."""
     harness = Harness()
 
     def split(batch: TupleBatch) -> None:
@@ -168,7 +168,7 @@ def test_acked_and_emitted_edges_cancel_out(
 
 
 def test_batch_is_routed_like_its_single_tuples() -> None:
-    """A fields grouping knows each key's task; what was emitted before a batch stays before it."""
+    """A fields grouping finds each key's task. Earlier emits stay before the batch."""
     harness, keys = Harness(), [f"k{number}" for number in range(50)]
     for key in keys:
         harness.collector.emit([key, 0])
@@ -191,7 +191,7 @@ def test_batch_is_routed_like_its_single_tuples() -> None:
 
 
 def test_if_a_batch_raises_nothing_has_happened_and_only_the_bad_tuple_fails() -> None:
-    """What was emitted and acked before the error is forgotten; each tuple is executed alone."""
+    """The batch's emits and acks are dropped, and the task executes each tuple separately."""
     harness = Harness()
 
     def raising(batch: TupleBatch) -> None:
@@ -214,7 +214,7 @@ def test_if_a_batch_raises_nothing_has_happened_and_only_the_bad_tuple_fails() -
 
 
 def test_a_bolt_may_decline_a_batch() -> None:
-    """By `NotImplemented`; and tuples of several trees never come in one."""
+    """The bolt returns `NotImplemented`. Tuples of several trees never come in a batch."""
     harness = Harness()
     harness.bolt.do = lambda batch: NotImplemented
     harness.give("a", "b")
@@ -226,7 +226,7 @@ def test_a_bolt_may_decline_a_batch() -> None:
 
 
 def test_a_batch_may_be_acked_or_failed_later_and_once() -> None:
-    """Also while another one is being executed that then raises."""
+    """This holds even while another batch is executed that then raises."""
     harness = Harness()
     harness.give("a", "b")
     first = harness.bolt.batches[0]
@@ -275,7 +275,7 @@ def test_a_batch_may_be_acked_or_failed_later_and_once() -> None:
 def test_invalid_batch_emit_is_refused(
     columns: list[list[Any]], how: dict[str, Any], says: str
 ) -> None:
-    """With the component, the stream and what to do."""
+    """The error names the component, the stream and the remedy."""
     harness = Harness()
     harness.give("a", "b")
     with pytest.raises(EmitError, match=says):
@@ -284,7 +284,7 @@ def test_invalid_batch_emit_is_refused(
 
 
 def test_a_batch_cannot_be_an_anchor_once_it_is_finished() -> None:
-    """Emit first, then ack."""
+    """The bolt must emit first, then ack."""
     harness = Harness()
     harness.give("a")
     harness.collector.ack_batch(harness.bolt.batches[0])
@@ -335,7 +335,7 @@ def test_a_topology_of_batches_acks_all_but_the_bad(seed: int) -> None:
 
 
 class ToOne(BasicBolt):
-    """Emits each word on a shuffled stream, on a direct one, and to nobody."""
+    """Emits each word on a shuffled stream, on a direct one, and on one without consumers."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -353,7 +353,10 @@ class ToOne(BasicBolt):
 
 
 def test_a_basic_bolt_may_emit_on_any_stream() -> None:
-    """Its edges are drawn when the frame is done, those on direct streams at once: the acks know of all."""
+    """Edges on direct streams are drawn at once, and the others when the frame is done.
+
+    Acks cover all.
+    """
     feeder = FeederSpout("sentence")
     builder = TopologyBuilder("t")
     builder.set_spout("in", feeder)

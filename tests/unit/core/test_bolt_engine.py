@@ -1,4 +1,4 @@
-"""A bolt's process: what leaves when, and what happens to a task that comes, goes, or does both at once."""
+"""A bolt's process: the order of sends, and tasks that are assigned, revoked, or both at once."""
 
 import asyncio
 from typing import Any
@@ -41,7 +41,7 @@ from tests.unit.core.engines import Driven, Journal, bolt_engine, frame, topics
 
 
 class Echo(BasicBolt):
-    """Passes words on."""
+    """Emits its input."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -63,7 +63,7 @@ class Count(StatefulBasicBolt):
 
 
 class Gate(BasicBolt):
-    """Waits at "b"."""
+    """Waits at the word "b"."""
 
     def __init__(self) -> None:
         self.executed: list[str] = []
@@ -87,7 +87,7 @@ class Sink(Bolt):
 
 
 class Pairs(Bolt):
-    """Holds a tuple until one with the same word comes."""
+    """Holds a tuple until the next one with the same word."""
 
     def __init__(self) -> None:
         self._held: dict[str, Tuple] = {}
@@ -122,7 +122,7 @@ def driven(bolt: Bolt | BasicBolt, journal: Journal | None = None, **settings: A
 
 
 def test_an_offset_is_committed_when_all_that_it_caused_has_arrived() -> None:
-    """Neither while tuples are on their way nor while acks are."""
+    """It waits for tuples and for acks."""
     bolt = driven(Echo())
     bolt.assign(t0=7)
     bolt.poll(0, frame(7, "a"), frame(8, "b"))
@@ -135,7 +135,10 @@ def test_an_offset_is_committed_when_all_that_it_caused_has_arrived() -> None:
 
 
 def test_with_state_the_acks_wait_for_the_transaction() -> None:
-    """Tuples leave at once. The transaction has the changes and the offset; after it come the disk, then the acks."""
+    """Tuples leave at once. The transaction has the changes and the offset.
+
+    After it come the local write and then the acks.
+    """
     bolt = driven(Count())
     bolt.assign(t0=7)
     bolt.poll(0, frame(7, "a"))
@@ -154,8 +157,8 @@ def test_with_state_the_acks_wait_for_the_transaction() -> None:
     assert set(topics(bolt.take(Send))) == {"t.__acker"}
 
 
-def test_what_was_counted_and_has_not_arrived_is_left_out_of_the_offset() -> None:
-    """Its results could be lost with the process: the next owner executes it again."""
+def test_offset_excludes_results_in_flight() -> None:
+    """Its results could be lost with the process, so the next owner executes it again."""
     bolt = driven(Count())
     bolt.assign(t0=7)
     bolt.poll(0, frame(7, "a"))
@@ -165,7 +168,10 @@ def test_what_was_counted_and_has_not_arrived_is_left_out_of_the_offset() -> Non
 
 
 def test_a_checkpoint_of_ticks_alone_is_fenced_by_the_offset_of_the_assignment() -> None:
-    """A task that has read nothing here, and changes its state: without an offset a zombie could write over its heir."""
+    """The task has read nothing, and changes its state on ticks.
+
+    Without an offset, a zombie could overwrite the state of the new owner.
+    """
     bolt = driven(Count(), topology_tick_tuple_freq_secs=5)
     bolt.assign(t0=7, t1=3)
     bolt.tick(6)
@@ -176,7 +182,7 @@ def test_a_checkpoint_of_ticks_alone_is_fenced_by_the_offset_of_the_assignment()
 
 
 def test_one_checkpoint_at_a_time() -> None:
-    """What is executed while one is being written is the next one's."""
+    """A tuple executed during a checkpoint belongs to the next checkpoint."""
     bolt = driven(Count())
     bolt.assign(t0=0)
     bolt.poll(0, frame(0, "a"))
@@ -193,7 +199,7 @@ def test_one_checkpoint_at_a_time() -> None:
 
 
 def test_an_acked_offset_is_never_taken_back() -> None:
-    """A transaction may have committed what still waits for the arrival of its acks: no commit goes below that."""
+    """A transaction may commit offsets whose acks have not arrived. Later commits are not lower."""
     bolt = driven(Count())
     bolt.assign(t0=0)
     bolt.poll(0, frame(0, "a"))
@@ -201,13 +207,13 @@ def test_an_acked_offset_is_never_taken_back() -> None:
     bolt.tick(1)
     (transact,) = bolt.take(Transact)
     assert transact.offsets == {0: 1}
-    bolt.do(bolt.engine.committed(transact, {0: 0}, bolt.now))  # and its acks do not arrive
+    bolt.do(bolt.engine.committed(transact, {0: 0}, bolt.now))  # the acks do not arrive
     bolt.tick(10)
     assert bolt.take(CommitOffsets) == []
 
 
 def test_ticks_and_checkpoints_come_while_an_async_bolt_is_always_busy() -> None:
-    """They take their turn among the polls: they do not wait until there is none."""
+    """They run between polls, and do not wait for an idle moment."""
 
     class Slow(Count):
         async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:  # type: ignore[override]
@@ -219,7 +225,7 @@ def test_ticks_and_checkpoints_come_while_an_async_bolt_is_always_busy() -> None
         (opened,) = engine.assigned({0: 0}, 0.0)
         assert isinstance(opened, Open)
         effects, seen = list(engine.opened(0, (), 0.0)), []
-        for turn in range(15):  # there is always a poll more than has been executed
+        for turn in range(15):  # one more poll than executed
             effects += engine.polled([(engine.tenures[0], [frame(turn, "a")])], Unit(), turn)
             effects += engine.tick(turn)
             runs = [effect for effect in effects if isinstance(effect, RunUserCode)]
@@ -246,7 +252,7 @@ def test_a_task_is_recovered_then_prepared_then_read() -> None:
 
 
 def test_a_task_that_is_revoked_while_it_is_recovered_never_begins() -> None:
-    """Its recovery is given up, nothing is prepared or ticked, and another process may have it."""
+    """Its recovery stops, nothing is prepared or ticked, and another process may get it."""
     journal = Journal()
     bolt = driven(Count(), journal, topology_tick_tuple_freq_secs=1)
     bolt.opens = False
@@ -258,8 +264,8 @@ def test_a_task_that_is_revoked_while_it_is_recovered_never_begins() -> None:
     assert "made" not in journal.events
 
 
-def test_a_task_lets_go_when_its_work_is_stored_and_has_arrived() -> None:
-    """Cleanup, a checkpoint, the acks of that, the offset, and only then the release."""
+def test_task_is_released_after_its_work_is_stored_and_delivered() -> None:
+    """The order is cleanup, checkpoint, acks, offset, release."""
     bolt = driven(Count())
     bolt.assign(t0=0)
     bolt.poll(0, frame(0, "a"))
@@ -280,8 +286,8 @@ def test_a_task_lets_go_when_its_work_is_stored_and_has_arrived() -> None:
     ] == [Close, Release]
 
 
-def test_a_task_that_lets_go_has_no_part_in_later_checkpoints() -> None:
-    """Its offset could else be committed in the group's next generation, when it is another's."""
+def test_later_checkpoints_exclude_a_released_task() -> None:
+    """Its offset could otherwise be committed in the group's next generation."""
     bolt = driven(Count())
     bolt.assign(t0=0, t1=0)
     bolt.do(bolt.engine.revoked([0], bolt.now))
@@ -291,7 +297,7 @@ def test_a_task_that_lets_go_has_no_part_in_later_checkpoints() -> None:
     assert [transact.offsets for transact in bolt.take(Transact)] == [{1: 0}]
 
 
-def test_a_task_does_not_wait_for_ever_for_what_does_not_arrive() -> None:
+def test_wait_for_lost_results_is_limited() -> None:
     journal = Journal()
     bolt = driven(Echo(), journal)
     bolt.assign(t0=0)
@@ -305,7 +311,7 @@ def test_a_task_does_not_wait_for_ever_for_what_does_not_arrive() -> None:
 
 
 def failed_by(bolt: Driven) -> set[int]:
-    """The trees that were failed since this was last asked."""
+    """Returns the trees that failed since the last call."""
     frames = [
         decode(AckFrame, record.value)
         for send in bolt.take(Send)
@@ -320,12 +326,15 @@ def is_ack(record: OutgoingRecord) -> bool:
 
 
 class StatefulPairs(Stateful, Pairs):
-    """The same, with state."""
+    """A `Pairs` bolt with state."""
 
 
 @pytest.mark.parametrize("kind", [Pairs, StatefulPairs])
-def test_what_a_bolt_holds_when_its_task_leaves_is_failed(kind: type[Pairs]) -> None:
-    """At the end, when all else has arrived, and before the task is another process's. So it need not wait for its time-out."""
+def test_held_tuples_fail_when_their_task_leaves(kind: type[Pairs]) -> None:
+    """The engine fails them after all other results have arrived, and before it releases the task.
+
+    Their trees need not wait for a timeout.
+    """
     journal = Journal()
     bolt = driven(kind(), journal)
     bolt.assign(t0=0)
@@ -338,8 +347,8 @@ def test_what_a_bolt_holds_when_its_task_leaves_is_failed(kind: type[Pairs]) -> 
     assert [commit.offsets for commit in bolt.take(CommitOffsets)] == [{0: 1}]
 
 
-def test_what_is_held_is_forgotten_when_its_tree_has_timed_out() -> None:
-    """Whoever forgot it would else fill the memory."""
+def test_held_tuple_is_dropped_after_its_timeout() -> None:
+    """A bolt that never acks its tuples would otherwise fill the memory."""
     bolt = driven(Pairs(), topology_message_timeout_secs=30.0)
     bolt.assign(t0=0)
     bolt.tick(0)
@@ -355,9 +364,7 @@ def test_what_is_held_is_forgotten_when_its_tree_has_timed_out() -> None:
     assert failed_by(bolt) == {101}
 
 
-def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on_behind_it() -> (
-    None
-):
+def test_undecodable_batch_is_one_dead_letter_and_the_input_continues() -> None:
     bolt = driven(Pairs())
     bolt.assign(t0=0)
     bolt.poll(0, InputRecord(0, None, undecodable="as told", offsets=7))
@@ -374,8 +381,8 @@ def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on
     assert tenure.progress.finished == 7
 
 
-def test_what_nothing_tracks_is_not_remembered() -> None:
-    """Nobody waits for it, and who runs without ackers need not ack."""
+def test_untracked_tuples_are_not_remembered() -> None:
+    """Untracked tuples need no ack, so a topology without ackers does not fill the memory."""
     bolt = driven(Pairs())
     bolt.assign(t0=0)
     untracked = TupleFrame(VERSION, "words", 1, "default", 2, b"", b"", {}, [["a", "b"]])
@@ -385,8 +392,8 @@ def test_what_nothing_tracks_is_not_remembered() -> None:
     assert tenure.task.held.take() == []
 
 
-def test_what_was_executed_when_a_task_leaves_is_not_executed_again() -> None:
-    """Neither of the task that is cut short nor of another of the same poll that was done already."""
+def test_executed_tuples_of_a_leaving_task_are_not_repeated() -> None:
+    """This covers the interrupted task and a finished task of the same poll."""
 
     async def run() -> None:
         gate = Gate()
@@ -471,7 +478,7 @@ def test_a_prepare_that_raises_ends_the_process() -> None:
 
 
 def test_lost_means_dead() -> None:
-    """Nothing of the tasks may be written by this process."""
+    """This process must not write anything for the lost tasks."""
     bolt = driven(Count())
     bolt.assign(t0=0)
     (end,) = bolt.do(bolt.engine.lost([0], 1.0))
@@ -480,7 +487,10 @@ def test_lost_means_dead() -> None:
 
 
 def test_records_of_an_earlier_tenure_are_not_executed() -> None:
-    """They were read before the task left and came back, and are read again from what is committed."""
+    """The process read them before it lost the task.
+
+    The new tenure reads them again from the commit.
+    """
     bolt = driven(Echo())
     bolt.assign(t0=0)
     earlier = bolt.engine.tenures[0]
@@ -494,7 +504,7 @@ def test_records_of_an_earlier_tenure_are_not_executed() -> None:
     assert bolt.effects == []
 
 
-def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_executed() -> None:
+def test_invalid_frame_becomes_a_dead_letter_and_its_neighbours_are_executed() -> None:
     bolt = driven(Echo())
     bolt.assign(t0=0)
     bolt.poll(0, frame(0, "a"), frame(1, "x", component="nobody"), frame(2, "b"))

@@ -1,4 +1,4 @@
-"""The steps of a checkpoint in which a stateful bolt has a part: `pre_prepare`, `pre_commit`, `pre_rollback`."""
+"""The hooks of a stateful bolt's checkpoint: `pre_prepare`, `pre_commit`, `pre_rollback`."""
 
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ from tests.unit.core.test_bolt_engine import Count, driven, topology
 
 
 class Hooked(Count):
-    """Notes its steps, and writes in `pre_prepare` what it gathered."""
+    """Records its hooks, and writes its gathered words in `pre_prepare`."""
 
     steps: ClassVar[list[str]] = []
 
@@ -43,8 +43,11 @@ class Hooked(Count):
         self.steps.append("pre_rollback")
 
 
-def test_a_bolt_has_a_part_in_its_checkpoint() -> None:
-    """What `pre_prepare` puts is in the transaction; `pre_commit` comes when that is durable, and before the acks."""
+def test_bolt_hooks_are_part_of_the_checkpoint() -> None:
+    """The puts of `pre_prepare` are in the transaction.
+
+    `pre_commit` runs after it and before the acks.
+    """
     Hooked.steps = []
     bolt = driven(Hooked())
     bolt.assign(t0=7)
@@ -63,8 +66,8 @@ def test_a_bolt_has_a_part_in_its_checkpoint() -> None:
 @pytest.mark.parametrize(
     ("stored", "steps"), [({}, ["init_state"]), ({b"a": b"\x01"}, ["pre_rollback", "init_state"])]
 )
-def test_a_bolt_hears_of_an_earlier_life(stored: dict[bytes, bytes], steps: list[str]) -> None:
-    """Before its state, if there is any."""
+def test_pre_rollback_precedes_restored_state(stored: dict[bytes, bytes], steps: list[str]) -> None:
+    """The hook is called before the state is initialized, if state exists."""
     Hooked.steps = []
     engine = BoltEngine(
         topology(Hooked()),
@@ -114,7 +117,7 @@ def test_pre_commit_runs_before_acks_leave_though_the_state_has_not_changed() ->
 
 
 def test_pre_commit_runs_after_each_epoch() -> None:
-    """With the number of the checkpoint, though the bolt overrides no other hook."""
+    """It gets the number of the checkpoint, also if the bolt overrides no other hook."""
     Gathers.written = []
     builder = TopologyBuilder(
         "t", Config(topology_processing_guarantee=EXACTLY_ONCE, topology_acker_tasks=1)
@@ -134,7 +137,7 @@ def test_pre_commit_runs_after_each_epoch() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [AT_LEAST_ONCE, EXACTLY_ONCE])
-def test_what_is_gathered_is_written_in_a_cluster(guarantee: str) -> None:
+def test_gathered_words_are_written_in_a_cluster(guarantee: str) -> None:
     """Five messages are acked, and five are written."""
     Gathers.written = []
     feeder = FeederSpout("word")

@@ -1,4 +1,4 @@
-"""A bolt task: what it executes, what it sends, and which acks and fails."""
+"""A bolt task: its executions, emits, acks and fails."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from tests.unit.core.bolt_harness import Basic, Harness, Plain
 
 
 def test_tuples_are_executed_in_order_with_their_source(bolt: Plain, harness: Harness) -> None:
-    """Values by name, the source with its fields, root and edge."""
+    """Values have names, and the source has fields, root and edge."""
     harness.give(("a", 1, 10), ("b", 0, 0), ("c", 2, 20))
     assert [(t["word"], t.root, t.edge) for t in bolt.got] == [
         ("a", 1, 10),
@@ -33,7 +33,7 @@ def test_tuples_are_executed_in_order_with_their_source(bolt: Plain, harness: Ha
 
 
 def test_untracked_frames(bolt: Plain, harness: Harness) -> None:
-    """A frame without ids: its tuples have no tree, and acking them says nothing."""
+    """The tuples of a frame without ids have no tree, and acking them sends nothing."""
     bolt.do = harness.collector.ack
     harness.run(
         harness.task.receive(
@@ -46,7 +46,7 @@ def test_untracked_frames(bolt: Plain, harness: Harness) -> None:
 
 
 def test_a_long_frame_offers_pauses(bolt: Plain, harness: Harness) -> None:
-    """Every so many tuples the driver may turn to something else; nothing is left out or done twice."""
+    """The driver may switch to other work between tuples. No tuple is skipped or executed twice."""
     harness.task.pause_every = 4
     frame = TupleFrame(
         VERSION, "words", 1, "default", 10, b"", b"", {}, [list(map(str, range(10)))]
@@ -84,7 +84,7 @@ def test_a_long_frame_offers_pauses(bolt: Plain, harness: Harness) -> None:
 def test_frames_for_another_component_are_refused(
     bolt: Plain, harness: Harness, component: str, stream: str, columns: list[list[Any]], said: str
 ) -> None:
-    """They are refused before the first tuple, each time they come."""
+    """Each such frame is refused before its first tuple."""
     frame = TupleFrame(VERSION, component, 1, stream, 1, b"", b"", {}, columns)
     for _ in range(2):
         with pytest.raises(FrameError, match=said):
@@ -93,7 +93,7 @@ def test_frames_for_another_component_are_refused(
 
 
 def test_frames_of_one_source_that_differ(harness: Harness) -> None:
-    """A good frame does not vouch for a later one."""
+    """A valid frame does not make a later frame of its source valid."""
     harness.give(("a", 1, 10))
     with pytest.raises(FrameError, match="2 columns"):
         harness.task.receive(
@@ -105,7 +105,7 @@ def test_frames_of_one_source_that_differ(harness: Harness) -> None:
 
 
 def test_exception_fails_the_tuple_and_the_bolt_continues(bolt: Plain, harness: Harness) -> None:
-    """The error is reported with the tuple's source; the tuples after it are executed."""
+    """The error is reported with the tuple's source, and the next tuples are executed."""
 
     def execute(tuple: Tuple) -> None:
         if tuple[0] == "bad":
@@ -120,7 +120,7 @@ def test_exception_fails_the_tuple_and_the_bolt_continues(bolt: Plain, harness: 
 
 
 def test_an_error_after_the_ack_does_not_fail_the_tuple(bolt: Plain, harness: Harness) -> None:
-    """It was acked; the error is reported all the same."""
+    """The tuple stays acked, and the error is reported."""
 
     def execute(tuple: Tuple) -> None:
         harness.collector.ack(tuple)
@@ -139,7 +139,7 @@ def test_an_error_after_the_ack_does_not_fail_the_tuple(bolt: Plain, harness: Ha
 def test_failing_quietly_and_failing_with_a_report(
     bolt: Plain, harness: Harness, error: type[Exception], reports: int
 ) -> None:
-    """Storm's FailedException is no error; every other is."""
+    """Storm's FailedException fails the tuple without a report. Every other exception is reported."""
 
     def execute(tuple: Tuple) -> None:
         raise error("no")
@@ -174,7 +174,7 @@ def test_failing_quietly_and_failing_with_a_report(
 def test_wrong_emits_fail_the_tuple(
     bolt: Plain, harness: Harness, values: Sequence[Any], how: dict[str, Any], said: str
 ) -> None:
-    """They are errors of the bolt, in words; nothing is sent and no edge is left behind."""
+    """They are reported as errors of the bolt. Nothing is sent, and no edge is left."""
 
     def execute(tuple: Tuple) -> None:
         with pytest.raises(EmitError, match=said):
@@ -189,7 +189,7 @@ def test_wrong_emits_fail_the_tuple(
 
 
 def test_a_direct_emit(bolt: Plain, harness: Harness) -> None:
-    """To the named task, anchored like any other."""
+    """The tuple goes to the named task, and is anchored as usual."""
     harness.give(("a", 7, 10))
     assert list(harness.collector.emit(["x"], bolt.got[0], "to-one", 5)) == [5]
     ((topic, partition, *_, root, edge, _),) = harness.sent()
@@ -217,7 +217,7 @@ def test_reported_errors_fail_nothing(bolt: Plain, harness: Harness) -> None:
 
 
 def test_a_basic_bolt_anchors_and_acks_by_itself() -> None:
-    """Every emit hangs on the input; the input is acked when execute returns."""
+    """Every emit is anchored to the input, and the collector acks the input after `execute`."""
     bolt = Basic()
     harness = Harness(bolt)
     bolt.do = lambda tuple, collector: [collector.emit([tuple[0] + "!"], "errors")].clear()
@@ -229,7 +229,7 @@ def test_a_basic_bolt_anchors_and_acks_by_itself() -> None:
 
 
 def test_a_basic_bolt_fails_by_raising() -> None:
-    """What it emitted before is sent; the tree fails."""
+    """Its earlier emits are sent, and the tree fails."""
     bolt = Basic()
     harness = Harness(bolt)
 
@@ -265,7 +265,10 @@ def test_a_basic_bolt_may_reset_and_report() -> None:
 
 
 def test_an_async_execute() -> None:
-    """It is awaited before the next tuple; what it raises fails its tuple; emits anchor to the right one."""
+    """The task awaits it before the next tuple.
+
+    Its exception fails its tuple, and anchors are correct.
+    """
     bolt = Basic()
     harness = Harness(bolt)
 
@@ -298,7 +301,10 @@ def test_an_async_execute() -> None:
 
 
 def test_an_execute_with_a_yield_in_it_fails_its_tuples(bolt: Plain, harness: Harness) -> None:
-    """Python makes a generator of it and runs nothing: acking such a tuple would lose it without a word."""
+    """Python makes a generator of it, which runs nothing.
+
+    An ack of the tuple would lose it silently.
+    """
 
     def execute(tuple: Tuple) -> Any:
         yield harness.collector.emit(["x"], tuple)
@@ -316,7 +322,7 @@ def test_an_execute_with_a_yield_in_it_fails_its_tuples(bolt: Plain, harness: Ha
 
 
 def test_ticks_keep_their_interval() -> None:
-    """The first call starts the clock; after it a tick tuple every so many seconds, none of them made up for later."""
+    """The first call starts the clock. After a late tick, missed ticks are not made up."""
     bolt = Basic()
     harness = Harness(bolt, topology_tick_tuple_freq_secs=5)
     ticks: list[int] = []
@@ -338,7 +344,7 @@ def test_no_ticks_by_default(bolt: Plain, harness: Harness) -> None:
     "ends", [lambda harness, tick: None, lambda h, t: h.collector.ack(t), lambda h, t: h.nothing]
 )
 def test_ticks_are_never_unfinished(bolt: Plain, ends: Callable[[Harness, Tuple], Any]) -> None:
-    """A bolt need not ack them: they are in no tree, and the count of forgotten tuples leaves them out."""
+    """Ticks have no tree, need no ack, and are not counted as forgotten tuples."""
     harness = Harness(bolt, topology_tick_tuple_freq_secs=5)
     bolt.do = lambda tuple: ends(harness, tuple)
     for now in range(0, 30, 5):
@@ -351,7 +357,7 @@ def test_ticks_are_never_unfinished(bolt: Plain, ends: Callable[[Harness, Tuple]
 
 
 def test_tick_is_not_an_anchor(bolt: Plain) -> None:
-    """What a bolt emits on a tick hangs on what it held, or on nothing."""
+    """An emit on a tick is anchored only to the held tuples."""
     harness = Harness(bolt, topology_tick_tuple_freq_secs=5)
     harness.give(("a", 7, 10))
     (held,) = bolt.got

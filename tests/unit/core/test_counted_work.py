@@ -1,4 +1,7 @@
-"""What the core does for a sentence, counted: it must not grow unseen. Counts hold on any machine, timings do not."""
+"""The number of Python calls that the core makes per sentence must not grow unnoticed.
+
+Unlike timings, call counts are the same on every machine.
+"""
 
 import sys
 import tracemalloc
@@ -19,7 +22,7 @@ WORDS, POLL = 10, 500
 
 
 def lines(number: int) -> list[str]:
-    """Sentences of ten words, the same on every run."""
+    """Returns sentences of ten words, the same on every run."""
     random = Random(1)
     return [
         f"{line} " + " ".join(f"word{random.randrange(500)}" for _ in range(WORDS))
@@ -53,8 +56,11 @@ def counting_calls() -> Iterator[Callable[[], int]]:
     [(True, 1, 110), (False, 1, 340), (False, 12, 440), (False, 64, 1245)],
 )
 def test_calls_a_sentence(batches: bool, tasks: int, most: int) -> None:
-    """Through spout, split, count, sink, acker and back: 21 tuples. Bolts that take no batches pay
-    for each tuple. With many tasks, a frame has few tuples for each of the next tasks."""
+    """Counts the calls for spout, split, count, sink, acker and back: 21 tuples per sentence.
+
+    Bolts without `execute_batch` cost calls for each tuple. With many tasks, a frame has few tuples
+    for each consumer task.
+    """
     pipe = InProcess(tasks=tasks, batches=batches)
     through(pipe, lines(POLL))
     with counting_calls() as calls:
@@ -65,7 +71,7 @@ def test_calls_a_sentence(batches: bool, tasks: int, most: int) -> None:
 
 
 def test_records_and_bytes_a_poll() -> None:
-    """A poll leaves as few frames; a word on its way costs its bytes and 16 for its ids."""
+    """A poll causes few frames. A word in flight costs its bytes and 16 for its ids."""
     ids = Random(3)
     pipe = InProcess(next_id=lambda: ids.getrandbits(64) | 1)
     through(pipe, lines(10 * POLL))
@@ -85,7 +91,7 @@ def test_records_and_bytes_a_poll() -> None:
 
 
 def test_memory_a_sentence_in_flight() -> None:
-    """At the peak of a poll; nothing of it stays."""
+    """The test measures the peak of a poll. All of it is freed afterwards."""
     pipe = InProcess()
     through(pipe, lines(POLL))
     tracemalloc.start()
@@ -100,7 +106,7 @@ def test_memory_a_sentence_in_flight() -> None:
 
 
 def test_a_checkpoint_writes_what_changed() -> None:
-    """20 bytes an open tree, one record a bucket; and nothing for buckets whose rows are the same."""
+    """It has 20 bytes per open tree and one record per bucket. Unchanged buckets are not written."""
     box = CompletionBox(InProcess().topology)
     ledger, roots = Ledger(box), Random(2).sample(range(1, 1 << 63), 10_000)
     ledger.apply(AckFrame(VERSION, 1, init_roots=pack_ids(roots), init_vals=pack_ids(roots)), 0)

@@ -1,4 +1,4 @@
-"""An emit whose key is known is checked like the first one, and a grouping is asked once."""
+"""An emit with a known key is checked like the first one, and calls a grouping once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -56,7 +56,7 @@ def emitter(grouping: CustomStreamGrouping | None = None) -> Emitter:
 
 
 def test_the_other_values_are_checked() -> None:
-    """Also after tuples with the same key."""
+    """This includes tuples after others with the same key."""
     source = emitter()
     first = source.put(["a", 1])
     assert source.put(["a", 2]) == first
@@ -69,14 +69,14 @@ def test_the_other_values_are_checked() -> None:
 
 
 def test_keys_that_python_cannot_hash() -> None:
-    """They go where an equal key goes."""
+    """They go to the task of an equal key."""
     source = emitter()
     assert source.put([["a"], 1]) == source.put([["a"], 2])
     assert source.put([1, 1]) == source.put([1.0, 1])
 
 
 def test_a_grouping_that_raises_is_asked_once() -> None:
-    """Its choice may have effects."""
+    """Its choice may have side effects."""
     ASKED.clear()
     with pytest.raises(EmitError, match="no task for it"):
         emitter(Refuses()).put(["a", 1])

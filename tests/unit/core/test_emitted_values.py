@@ -1,4 +1,4 @@
-"""A tuple arrives as it was when it was emitted, whatever its component does with the list later."""
+"""A tuple keeps its values, although its component may change the emitted list later."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.unit.core.spout_harness import Harness as SpoutHarness
 
 
 def columns(outbox: Any) -> list[list[Any]]:
-    """The words that leave, by frame."""
+    """Returns the emitted words, by frame."""
     frames = [decode(TupleFrame, send.value) for send in outbox.drain_tuples()]
     return [frame.columns[0] for frame in frames]
 

@@ -34,7 +34,7 @@ class Counts(StatefulBasicBolt):
 
 
 class Stored:
-    """Rows of one task: a value of the state, and a tuple that an exactly-once run has left."""
+    """The rows of one task: a state value, and an unfinished tuple of an exactly-once run."""
 
     rows: tuple[tuple[bytes, bytes], ...] = ((b"key", b"\x07"), (MARK + b"offset", b"left"))
 
@@ -137,7 +137,7 @@ def test_work_waits_for_records_of_sinks() -> None:
 
 
 def test_engines_are_made_in_one_place() -> None:
-    """Or the services would run other engines than the simulation."""
+    """Otherwise the services could run other engines than the simulation."""
     kinds = {"BoltEngine", "SpoutEngine", "AckerEngine", "ExactBoltEngine", "ExactSpoutEngine"}
     makers = set()
     for path in HOME.rglob("*.py"):

@@ -1,4 +1,4 @@
-"""Epochs: one transaction holds all that a process did, and nothing leaves outside of one."""
+"""Epochs: one transaction holds everything that a process did, and nothing is sent outside of it."""
 
 import asyncio
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ LEFT = {MARK + (3).to_bytes(8, "big"): b"\x91\x94\x00\x01\xc3\x00"}
 
 
 class Count(StatefulBasicBolt):
-    """Counts words; does not take "bad"."""
+    """Counts words, and rejects "bad"."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -58,7 +58,7 @@ class Count(StatefulBasicBolt):
 
 
 class Slow(BasicBolt):
-    """Waits for a test."""
+    """Waits for the test."""
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
@@ -90,8 +90,11 @@ def driven(left: Mapping[bytes, bytes] | None = None, **settings: Any) -> Driven
 
 
 def test_one_transaction_holds_everything() -> None:
-    """Tuples, acks, records of sinks, dead letters, changes, what is not finished, and the offsets of all tasks, of those too that
-    did nothing: a transaction is refused by them. Nothing is sent or committed outside."""
+    """A transaction has tuples, acks, sink records, dead letters, state changes and offsets of all tasks.
+
+    It includes idle tasks, because their offsets also fence a former owner. Nothing is sent or
+    committed outside the transaction.
+    """
     made = driven(topology_bolt_retry_limit=0)
     made.assign(t0=7, t1=3)
     for _ in range(2):  # the first is cut at once, which leaves the second to the next epoch
@@ -117,7 +120,10 @@ def test_one_transaction_holds_everything() -> None:
 
 
 def test_permanently_refused_records_become_dead_letters() -> None:
-    """In the same transaction, which is the same otherwise, and written again; until it passes nothing of it is done."""
+    """The same transaction is written again with the dead letters.
+
+    Until it is committed, no effect takes place.
+    """
     made = driven()
     made.assign(t0=0)
     made.poll(0, frame(0, "a"))  # the first is cut at once
@@ -164,7 +170,7 @@ def test_permanently_refused_records_become_dead_letters() -> None:
 
 
 def test_refusals_may_repeat_when_an_epoch_is_rewritten() -> None:
-    """As often as it takes."""
+    """The engine rewrites the epoch until Kafka accepts all its records."""
     made = driven()
     made.assign(t0=0)
     for transact in made.take(Transact):
@@ -184,7 +190,7 @@ def test_refusals_may_repeat_when_an_epoch_is_rewritten() -> None:
 
 
 def test_much_input_cuts_an_epoch_before_its_time() -> None:
-    """So that what comes of it can be written in time; little does not."""
+    """Large input is cut early, so that its results can be written in time. Small input is not."""
     made = driven(topology_epoch_interval_ms=60_000)
     made.assign(t0=0)
     half = b"\xc1" * (MOST_BYTES // 2)  # no frame, so it is a dead letter
@@ -198,7 +204,7 @@ def test_much_input_cuts_an_epoch_before_its_time() -> None:
 
 
 def test_tuples_waiting_for_a_retry_are_in_the_transaction() -> None:
-    """The offset moves on past it, and whoever takes the task over finds it there."""
+    """The committed offset moves past the tuple, and the task's next owner finds it in the state."""
     made = driven()
     made.assign(t0=3)
     made.poll(0, frame(3, "bad"))
@@ -209,7 +215,10 @@ def test_tuples_waiting_for_a_retry_are_in_the_transaction() -> None:
 
 
 def test_the_next_epoch_is_cut_after_the_answer() -> None:
-    """Work goes on beside a transaction. After it comes the local copy, and only then a cut of what was done meanwhile."""
+    """Work continues during a transaction.
+
+    The local copy comes next, and then the cut of later work.
+    """
     made = driven()
     made.assign(t0=0)
     made.poll(0, frame(0, "a"))
@@ -230,7 +239,10 @@ def test_the_next_epoch_is_cut_after_the_answer() -> None:
 
 
 def test_epoch_has_a_due_time() -> None:
-    """So that it is cut then, and not when somebody comes by. Nothing is due without news, nor while one is being written."""
+    """The driver cuts the epoch at that time.
+
+    Without work, or during a transaction, nothing is due.
+    """
     made = driven(topology_epoch_interval_ms=20)
     made.assign(t0=0)
     made.poll(0, frame(0, "a"))  # the first is cut at once
@@ -247,14 +259,16 @@ def test_epoch_has_a_due_time() -> None:
     answer(made, second)
     assert made.engine.due == pytest.approx(
         1.031
-    )  # by a twentieth later, as work was there to the last
+    )  # a twentieth longer, because the process was busy to the end
     made.tick(0.022)
     assert len(made.take(Transact)) == 1
 
 
 def waits(every: int, *parts: int, interval: int = 100) -> list[int]:
-    """Of three seconds with epochs of so many milliseconds: those that each frame waits for its cut, if frames come so many
-    milliseconds after each `every`."""
+    """Returns each frame's wait for its cut in three seconds of epochs of `interval` ms.
+
+    A frame arrives at each of the `parts`, in ms, of every period of `every` ms.
+    """
     made = driven(topology_epoch_interval_ms=interval)
     found: list[int] = []
     came: list[int] = []
@@ -275,18 +289,18 @@ def waits(every: int, *parts: int, interval: int = 100) -> list[int]:
     ("interval", "every"), [(100, 100), (100, 103), (100, 105), (20, 20), (20, 21)]
 )
 def test_epochs_align_with_commits_of_the_upstream_component(interval: int, every: int) -> None:
-    """A burst is in one epoch then, which it does not wait long for."""
+    """A burst is then in one epoch, and waits for it only briefly."""
     assert max(waits(every, 0, 3, interval=interval)[-40:]) <= interval / 5
 
 
 def test_constant_work_does_not_shorten_epochs() -> None:
-    """It waits for half of an interval on average."""
+    """A frame waits for half an interval on average."""
     found = waits(4, 0)
     assert 45 <= sum(found) / len(found) <= 55
 
 
-def test_nothing_is_cut_amid_an_execution() -> None:
-    """What an async bolt has done before it waits is in one epoch with what it does after."""
+def test_no_cut_during_an_execution() -> None:
+    """Everything that an async bolt does before and after an await is in one epoch."""
 
     async def run() -> None:
         slow = Slow()
@@ -322,7 +336,7 @@ def test_nothing_is_cut_amid_an_execution() -> None:
 
 
 def test_due_epoch_interrupts_a_poll() -> None:
-    """A long poll does not put an epoch off: what was executed of it is cut, and the rest goes on, each task's in its order."""
+    """The cut includes the executed part of a long poll. The rest continues in each task's order."""
     made = driven()
     made.assign(t0=0, t1=0)
     engine, whole = made.engine, Unit()
@@ -332,7 +346,7 @@ def test_due_epoch_interrupts_a_poll() -> None:
     ]
     (running,) = engine.polled(polled, whole, 0.0)
     assert isinstance(running, RunUserCode)
-    assert next(running.steps) is None  # a pause behind the first frame
+    assert next(running.steps) is None  # the pause after the first frame
     assert made.tick(1) == []
     with pytest.raises(StopIteration):
         next(running.steps)
@@ -352,7 +366,7 @@ def test_due_epoch_interrupts_a_poll() -> None:
 
 
 def test_poll_continues_while_an_epoch_is_written() -> None:
-    """Another one could not be cut."""
+    """A second cut would not be possible."""
     made = driven()
     made.assign(t0=0)
     made.poll(0, frame(0, "a"))
@@ -373,7 +387,10 @@ def test_poll_continues_while_an_epoch_is_written() -> None:
 
 
 def test_a_task_leaves_after_its_epoch() -> None:
-    """What it did is committed while it is still this process's; then it is released, and has no part in later epochs."""
+    """The process commits the task's work before it releases the task.
+
+    Later epochs exclude the task.
+    """
     made = driven()
     made.assign(t0=0, t1=0)
     made.poll(0, frame(0, "a"))
@@ -393,7 +410,7 @@ def test_a_task_leaves_after_its_epoch() -> None:
 
 
 def test_unfinished_tuples_of_the_former_owner_are_retried() -> None:
-    """Before the task is ready; and when it is finished, that is in the next transaction."""
+    """The retry precedes the task's start. Its result is in the next transaction."""
     made = driven(LEFT)
     made.assign(t0=4)
     (fetch,) = made.take(FetchRecords)
@@ -413,7 +430,10 @@ def test_unfinished_tuples_of_the_former_owner_are_retried() -> None:
 
 
 def test_task_with_inherited_tuples_is_in_every_transaction() -> None:
-    """It is this process's from then on, and what it emits must be refused if it is not."""
+    """The tuples belong to this process.
+
+    Kafka must refuse their emits if the process lost the task.
+    """
     made = driven(LEFT)
     made.assign(t0=4)
     made.engine.outbox.records.append(OutgoingRecord("counts", 0, b"1"))  # type: ignore[attr-defined]
@@ -422,7 +442,7 @@ def test_task_with_inherited_tuples_is_in_every_transaction() -> None:
 
 
 def test_missing_frame_ends_the_process() -> None:
-    """What cannot be finished is not passed over: the error says what to do."""
+    """The process cannot skip an unfinished tuple, so it exits with an error that names the remedy."""
     made = driven(LEFT)
     made.assign(t0=4)
     (fetch,) = made.take(FetchRecords)
@@ -437,7 +457,7 @@ def test_missing_frame_ends_the_process() -> None:
 
 
 def test_tuples_that_are_held_too_long_are_named() -> None:
-    """Once each: nothing else would end their trees, or give back their spout's places."""
+    """Each is named once. Only the bolt can end their trees and free their pending slots."""
     builder = TopologyBuilder(
         "t", Config(topology_processing_guarantee=EXACTLY_ONCE, topology_message_timeout_secs=30)
     )

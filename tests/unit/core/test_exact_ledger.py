@@ -1,4 +1,4 @@
-"""The acker's ledger exactly once: a row ends with its tree, or when its spout task begins anew, and at no time."""
+"""The exactly-once ledger: a row ends with its tree, or when its spout task restarts."""
 
 import pytest
 
@@ -13,12 +13,12 @@ def acker() -> Acker:
 
 
 def recovered(acker: Acker) -> Acker:
-    """Another process takes the task over."""
+    """Another process takes over the task."""
     return Acker(acker.ledger.checkpoint(), acker.offset, kind=ExactLedger)
 
 
 def test_a_tree_outlives_any_number_of_time_outs(acker: Acker) -> None:
-    """Kafka was away for hours, and then the bolt's ack arrives."""
+    """Kafka was away for hours, and the bolt's ack arrives afterwards."""
     acker.init(1, 0b10)
     for _ in range(1000):
         acker.ledger.rotate()
@@ -26,8 +26,8 @@ def test_a_tree_outlives_any_number_of_time_outs(acker: Acker) -> None:
     assert acker.told == {"acked": {SPOUT: [1]}}
 
 
-def test_the_trees_of_a_life_before_are_dropped(acker: Acker) -> None:
-    """Those of the same task alone."""
+def test_trees_of_an_earlier_run_are_dropped(acker: Acker) -> None:
+    """The trees of other spout tasks stay."""
     acker.init(1, 0b10)
     acker.init(2, 0b10, task=SPOUT + 1)
     acker.begin_anew()
@@ -39,16 +39,16 @@ def test_the_trees_of_a_life_before_are_dropped(acker: Acker) -> None:
     assert (len(acker.ledger), acker.ledger.expired) == (0, 1)
 
 
-def test_a_life_that_begins_with_trees_waits_for_them(acker: Acker) -> None:
-    """The beginning of a frame comes before its inits."""
+def test_start_of_a_run_precedes_its_inits(acker: Acker) -> None:
+    """A frame's start of the run is applied before its inits."""
     acker.take(
         AckFrame(VERSION, SPOUT, init_roots=pack_ids([1]), init_vals=pack_ids([2]), begins=True)
     )
     assert len(acker.ledger) == 1
 
 
-def test_news_of_a_tree_that_nobody_waits_for_make_no_row(acker: Acker) -> None:
-    """Neither acks nor fails nor resets; they would stay for ever."""
+def test_frames_of_an_unknown_tree_make_no_row(acker: Acker) -> None:
+    """Acks, fails and resets without an init would otherwise leave a row forever."""
     acker.ack(1, 0b10)
     acker.fail(2)
     acker.reset(3)
@@ -62,7 +62,7 @@ def test_a_reset_is_passed_on(acker: Acker) -> None:
 
 
 def test_a_beginning_that_a_bucket_includes_is_not_repeated(acker: Acker) -> None:
-    """Whoever recovers reads it again, and must keep what came after it."""
+    """A recovering acker reads the record again, and must keep the later trees."""
     acker.begin_anew()
     acker.init(1, 0b10)
     after = recovered(acker)
@@ -73,12 +73,12 @@ def test_a_beginning_that_a_bucket_includes_is_not_repeated(acker: Acker) -> Non
     assert after.told == {"acked": {SPOUT: [1]}}
 
 
-def test_what_at_least_once_left_without_an_init_is_dropped() -> None:
-    """Its init was lost, or will find nothing to wait for."""
+def test_rows_of_at_least_once_without_an_init_are_dropped() -> None:
+    """Its init was lost, or comes too late."""
     before = Acker()
     before.ack(1, 0b10)
     before.fail(2)
     before.init(3, 0b10)
     after = recovered(before)
     assert len(after.ledger) == 1
-    assert len(after.ledger.checkpoint()) == 2  # the buckets without them are stored
+    assert len(after.ledger.checkpoint()) == 2  # stores the buckets without them

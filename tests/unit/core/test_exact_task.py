@@ -1,4 +1,4 @@
-"""A bolt task that is processed exactly once: a failed execution has not happened, and what is held is not forgotten."""
+"""An exactly-once bolt task: failed executions have no effect, and held tuples are remembered."""
 
 from typing import Any
 
@@ -32,7 +32,10 @@ class Word:
 
 
 class Pairs(Word, Bolt):
-    """Holds a tuple until the next comes, and emits what both hang on. Raises at the steps that a test names."""
+    """Holds a tuple until the next arrives, then emits a tuple anchored to both.
+
+    It raises at the steps that a test names.
+    """
 
     def __init__(self, raises_at: set[int] | None = None) -> None:
         self.steps, self.raises_at = 0, raises_at or set()
@@ -56,16 +59,18 @@ class Pairs(Word, Bolt):
         other = self.held.pop()
         both = "".join(sorted((other["word"], tuple["word"])))
         self.collector.emit([both], [other, tuple])
-        self.collector.ack(other)  # from here on the bolt is reminded of it
+        self.collector.ack(other)  # the task reminds the bolt of it from now on
         self.step()
         self.collector.ack(tuple)
         self.step()
 
 
 @given(st.sets(st.integers(1, 40), max_size=8))
-def test_wherever_an_execution_raises_all_takes_effect_once(raises_at: set[int]) -> None:
-    """A join with state and a sink, raising at any steps: each word is seen, written and joined once, nothing is left open, and
-    each XOR comes to 0 when what was sent is acked too."""
+def test_every_effect_counts_once_despite_errors(raises_at: set[int]) -> None:
+    """A join with state and a sink raises at any step. Each word is seen, written and joined once.
+
+    Nothing is left open, and each XOR is 0 when the sent tuples are acked too.
+    """
     bolt = Pairs(raises_at)
     made = bolt.harness = ExactHarness(bolt, topology_bolt_retry_limit=100)
     made.give(1, "a", "b")
@@ -86,7 +91,7 @@ def test_wherever_an_execution_raises_all_takes_effect_once(raises_at: set[int])
             trees[root] ^= edge
     assert trees == {
         root: root for root in (101, 102, 201, 202)
-    }  # the edges by which the tuples came
+    }  # the edges of the received tuples
     assert made.task.unfinished == 0
 
 
@@ -124,7 +129,7 @@ class Cautious(Word, BasicBolt):
 
 @given(st.sets(st.integers(1, 20), max_size=8))
 def test_a_basic_bolt_emits_each_tuple_once(raises_at: set[int]) -> None:
-    """Of an execution that raises nothing is sent, and each tree's XOR comes to 0 when what was sent is acked too."""
+    """A failed execution sends nothing. Each tree's XOR is 0 when the sent tuples are acked too."""
     made = ExactHarness(Cautious(raises_at), topology_bolt_retry_limit=100)
     made.give(1, "a", "b", "c")
     sent, trees = made.sent(), made.acks()
@@ -136,11 +141,11 @@ def test_a_basic_bolt_emits_each_tuple_once(raises_at: set[int]) -> None:
     assert sorted(word for word, _, _ in sent) == ["a", "a", "b", "b", "c", "c"]
     for _, root, edge in sent:
         trees[root] ^= edge
-    assert trees == {101: 101, 102: 102, 103: 103}  # the edges by which the tuples came
+    assert trees == {101: 101, 102: 102, 103: 103}  # the edges of the received tuples
 
 
 def test_a_failed_execution_leaves_nothing() -> None:
-    """No tuple, no ack, no record, no change; its tuple waits, and is written down as one that counts in full."""
+    """It leaves no tuple, ack, record or change. Its tuple waits, and is stored as a full one."""
     bolt = Pairs({2})
     made = bolt.harness = ExactHarness(bolt)
     made.give(1, "a")
@@ -151,7 +156,7 @@ def test_a_failed_execution_leaves_nothing() -> None:
 
 
 def test_the_pause_grows_up_to_the_limit() -> None:
-    """100 ms, 200 ms, and so on to the longest; also after more attempts than a number can count with."""
+    """It is 100 ms, 200 ms and so on up to the maximum, also after a huge number of attempts."""
     made = ExactHarness(Pairs(), topology_bolt_retry_delay_max_ms=1000)
     assert [made.task._pause_before(attempt) for attempt in (1, 2, 4, 5, 3000)] == [
         0.1,
@@ -163,7 +168,7 @@ def test_the_pause_grows_up_to_the_limit() -> None:
 
 
 class Refuses(Word, BasicBolt):
-    """Takes no tuple."""
+    """Rejects every tuple."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         collector.emit([tuple["word"]])
@@ -171,7 +176,7 @@ class Refuses(Word, BasicBolt):
 
 
 def test_a_tuple_without_further_retries_becomes_a_dead_letter() -> None:
-    """It says where the tuple is and what it holds; the tree goes on without it."""
+    """The dead letter holds the tuple and its place. The tree continues without the tuple."""
     made = ExactHarness(Refuses(), topology_bolt_retry_limit=2)
     made.give(7, "a", "b")
     for _ in range(3):
@@ -189,7 +194,7 @@ def test_a_tuple_without_further_retries_becomes_a_dead_letter() -> None:
 
 
 class Batches(Word, Bolt):
-    """Emits a batch anchored to what it gets, holds that, and does with it what a test says."""
+    """Emits a batch anchored to its input, holds the input, and calls the test's function for it."""
 
     def __init__(self) -> None:
         self.held: list[TupleBatch] = []
@@ -207,8 +212,8 @@ class Batches(Word, Bolt):
         self.collector.emit_batch([["x"] * len(batch)], batch)
 
 
-def test_a_held_batch_is_written_down_with_what_hangs_on_it_until_it_is_acked() -> None:
-    """Else whoever takes the task over would execute tuples again that are finished, or ack without the edges that were sent."""
+def test_held_batch_is_stored_with_its_edges_until_its_ack() -> None:
+    """Otherwise the next owner would execute finished tuples again, or ack without sent edges."""
     made = ExactHarness(bolt := Batches())
     made.give(1, "a", "b")
     edges = [edge for _, _, edge in made.sent()]
@@ -221,8 +226,8 @@ def test_a_held_batch_is_written_down_with_what_hangs_on_it_until_it_is_acked() 
     assert made.acks() == {101: 101 ^ edges[0], 102: 102 ^ edges[1]}
 
 
-def test_a_held_batch_that_is_failed_keeps_what_hangs_on_it() -> None:
-    """Its tuples are tried again one by one; what was sent for them before is in their acks."""
+def test_failed_held_batch_keeps_its_edges() -> None:
+    """Its tuples are retried one by one. Their acks contain the edges of earlier emits."""
     made = ExactHarness(bolt := Batches())
     made.give(1, "a", "b")
     edges = [edge for _, _, edge in made.sent()]
@@ -239,7 +244,10 @@ def test_a_held_batch_that_is_failed_keeps_what_hangs_on_it() -> None:
 
 
 def test_a_bolt_is_reminded_of_a_batch_that_it_acked_in_an_execution_that_failed() -> None:
-    """It may have forgotten the tuples, which are not acked: they are executed again, and the batch is dead."""
+    """The bolt may have dropped the tuples, which are unacked. They are executed again.
+
+    The old batch is no longer valid.
+    """
     made = ExactHarness(bolt := Batches())
     made.give(1, "a", "b")
     edges = [edge for _, _, edge in made.sent()]
@@ -255,7 +263,7 @@ def test_a_bolt_is_reminded_of_a_batch_that_it_acked_in_an_execution_that_failed
 
 
 class GivesUp(Word, Bolt):
-    """Holds tuples; with the second it fails the first."""
+    """Holds tuples, and fails the first when the next one arrives."""
 
     def __init__(self) -> None:
         self.held: list[Tuple] = []
@@ -266,8 +274,8 @@ class GivesUp(Word, Bolt):
         self.held.append(tuple)
 
 
-def test_what_a_bolt_fails_when_it_is_reminded_is_tried_again() -> None:
-    """Though the execution that reminds it has no other effect."""
+def test_tuple_failed_during_a_reminder_is_retried() -> None:
+    """This holds although the reminding execution has no other effect."""
     made = ExactHarness(GivesUp())
     rows = [UnfinishedTuple(0, 0, False, 0), UnfinishedTuple(1, 0, False, 0)]
     for _ in made.task.resume([(1, made.frame(1, "a", "b"), rows)], {}):
@@ -288,8 +296,8 @@ def test_what_a_bolt_fails_when_it_is_reminded_is_tried_again() -> None:
         (b"word", b"\xc1"),
     ],
 )
-def test_a_pair_that_none_of_ours_has_written(key: bytes, value: bytes) -> None:
-    """Is refused when the changelog is read, not when a task goes on with it."""
+def test_foreign_changelog_pair_is_refused(key: bytes, value: bytes) -> None:
+    """A foreign pair is refused when the changelog is read, and not later."""
     with pytest.raises(FrameError):
         check_changelog_pair(key, value)
     check_changelog_pair(MARK + bytes(8), None)

@@ -1,4 +1,4 @@
-"""Why a tree failed goes with the failure, from the bolt by the acker to the spout."""
+"""A failure's reason travels with it from the bolt through the acker to the spout."""
 
 import json
 
@@ -22,8 +22,8 @@ def acks(outbox: Outbox) -> list[AckFrame]:
     return [decode(AckFrame, send.value) for send in outbox.drain_acks()]
 
 
-def test_where_it_was_raised() -> None:
-    """The innermost line that is the user's, not that of a library which he called."""
+def test_note_has_the_place_of_the_error() -> None:
+    """The place is the innermost line of the user's code, not that of a library."""
     with pytest.raises(json.JSONDecodeError) as caught:
         json.loads("{")
     note = note_of(3, caught.value)
@@ -34,7 +34,7 @@ def test_where_it_was_raised() -> None:
 
 
 def test_one_error_of_kstorms_own_has_one_place() -> None:
-    """Whatever has led to it: by it, dead letters are grouped."""
+    """The place does not depend on the caller, because dead letters are grouped by it."""
 
     def lead_to_it() -> None:
         decode(AckFrame, b"no")
@@ -48,7 +48,7 @@ def test_one_error_of_kstorms_own_has_one_place() -> None:
 
 
 def _where(error: BaseException) -> str:
-    """As if it was raised by kstorm alone."""
+    """Returns the error's place without the frames of this file."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
@@ -56,7 +56,7 @@ def _where(error: BaseException) -> str:
 
 
 def test_a_note_is_short_and_can_be_written() -> None:
-    """Whatever the error says."""
+    """A long message is cut, and invalid characters are escaped."""
     note = note_of(1, ValueError("\ud800" + "x" * 1000))
     assert len(note.message) == 200
     assert note.message.startswith("\\ud800xxx")
@@ -74,8 +74,8 @@ def harness(bolt: Plain) -> BoltHarness:
     return BoltHarness(bolt)
 
 
-def test_a_bolt_that_raises_says_what(bolt: Plain, harness: BoltHarness) -> None:
-    """And with `fail`, or a failure of its own choice, at least who it was."""
+def test_note_has_the_error_of_the_bolt(bolt: Plain, harness: BoltHarness) -> None:
+    """After `fail`, or a FailedException of the bolt, the note at least names the task."""
 
     def explode(_: object) -> None:
         raise FailedException("not today")
@@ -97,7 +97,7 @@ def test_a_bolt_that_raises_says_what(bolt: Plain, harness: BoltHarness) -> None
 
 
 def test_each_acker_gets_the_notes_of_its_trees() -> None:
-    """Of many failures of one moment, some bring theirs."""
+    """With many failures at once, only some carry a note."""
     outbox = Outbox(topology())
     outbox.fail([5, 6, 9], NOTE)
     found = {send.partition: decode(AckFrame, send.value).notes for send in outbox.drain_acks()}
@@ -113,8 +113,8 @@ def test_each_acker_gets_the_notes_of_its_trees() -> None:
     assert outbox.wants_notes
 
 
-def test_a_tree_that_goes_on_has_no_note() -> None:
-    """Where a tuple that no record holds becomes a dead letter, its trees do without it."""
+def test_continuing_tree_has_no_note() -> None:
+    """If a tuple without a record becomes a dead letter, its trees continue without it."""
     outbox = Outbox(topology())
     outbox.fail([1, 2], NOTE)
     outbox.go_on_without({1: 9})
@@ -127,7 +127,7 @@ def test_a_tree_that_goes_on_has_no_note() -> None:
 
 @pytest.mark.parametrize("init_first", [True, False])
 def test_the_acker_passes_it_on(init_first: bool) -> None:
-    """To the spout that waits for the tree, once; of other trees nothing."""
+    """The note goes once to the spout that waits for the tree. Notes of other trees are not sent."""
     acker = Acker()
     if init_first:
         acker.init(7, 70)
@@ -142,7 +142,7 @@ def test_the_acker_passes_it_on(init_first: bool) -> None:
 
 
 def test_an_acker_keeps_few_notes() -> None:
-    """Those of trees of which it hears nothing more make room."""
+    """The ledger drops the notes of trees that never complete."""
     acker = Acker()
     for first in range(1, 30_001, 100):
         roots = range(first, first + 100)
@@ -150,8 +150,8 @@ def test_an_acker_keeps_few_notes() -> None:
     assert len(acker.ledger._notes) <= 10_000
 
 
-def test_the_spout_can_ask_while_it_is_told() -> None:
-    """And only then. A tree that took too long has no note, and is said to have."""
+def test_reason_is_available_during_fail() -> None:
+    """The reason is available only during `on_fail`. A timed-out tree has no note and is marked so."""
     harness = SpoutHarness()
     collector = harness.task.collector
     heard: list[tuple[object, Note | None, bool]] = []

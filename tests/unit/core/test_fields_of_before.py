@@ -1,4 +1,4 @@
-"""Frames have fields that a release of before does not know, at their ends: in a rollout each reads what the other writes."""
+"""New frame fields are at the end, so that two releases can read each other during a rollout."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ FRAMES: list[Any] = [
 
 
 def of_before(kind: type[Frame]) -> Any:
-    """The struct as it was."""
+    """Returns the struct with its earlier fields."""
     types = {field.name: field.type for field in msgspec.structs.fields(kind)}
     return msgspec.defstruct(
         kind.__name__, [(name, types[name]) for name in BEFORE[kind]], array_like=True
@@ -76,7 +76,7 @@ def of_before(kind: type[Frame]) -> Any:
 
 @pytest.mark.parametrize("frame", FRAMES, ids=lambda frame: type(frame).__name__)
 def test_each_reads_the_others(frame: Any) -> None:
-    """What the older one does not know it passes over; what it does not write is as if nobody knew."""
+    """The older release skips unknown fields, and the newer one uses defaults for missing fields."""
     kind = type(frame)
     older = msgspec.msgpack.decode(encode(frame), type=of_before(kind))
     known = {name: getattr(frame, name) for name in BEFORE[kind]}

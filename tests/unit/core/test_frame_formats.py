@@ -1,6 +1,7 @@
-"""An upgrade across a change of the frame format: which formats are read, which one is written, and what is said of others.
+"""An upgrade across a change of the frame format: reading, writing and rejecting formats.
 
-A second format stands in for the next one: stream and component swapped, and a name for the cluster that is not there today.
+A second format stands in for the next one. It swaps stream and component, and adds a name for the
+cluster that no present format has.
 """
 
 import json
@@ -41,7 +42,7 @@ NEXT = VERSION + 1
 
 
 def write_next(frame: Frame) -> bytes:
-    """The next format: of tuples, another order and one more element."""
+    """Encodes the next format: tuples have another order and one more element."""
     values = list(astuple(frame))
     if isinstance(frame, TupleFrame):
         values[1], values[3] = values[3], values[1]
@@ -96,7 +97,7 @@ def in_next_format(offset: int, word: str) -> InputRecord:
 
 
 def sent(driven: Driven) -> dict[str, list[bytes]]:
-    """What was sent, by topic."""
+    """Returns the sent values by topic."""
     found: dict[str, list[bytes]] = {}
     for send in driven.take(Send):
         for record in send.records:
@@ -104,12 +105,12 @@ def sent(driven: Driven) -> dict[str, list[bytes]]:
     return found
 
 
-# What is read.
+# Reading.
 
 
 @pytest.mark.usefixtures("next_release")
 def test_two_formats_are_read_side_by_side() -> None:
-    """In one poll, as during a rolling upgrade."""
+    """This happens during a rolling upgrade."""
     echo = Echo()
     bolt = Driven(bolt_engine(topology(echo), "echo"))
     bolt.assign(t0=0)
@@ -119,7 +120,7 @@ def test_two_formats_are_read_side_by_side() -> None:
 
 
 def test_frame_of_an_unknown_format_becomes_a_dead_letter_with_a_remedy() -> None:
-    """With coordinates and bytes, so nothing is lost; and its neighbours are executed."""
+    """The letter has coordinates and bytes, so nothing is lost. Its neighbours are executed."""
     echo = Echo()
     bolt = Driven(bolt_engine(topology(echo), "echo"))
     bolt.assign(t0=0)
@@ -146,7 +147,7 @@ def test_frame_of_an_unknown_format_becomes_a_dead_letter_with_a_remedy() -> Non
 )
 @pytest.mark.parametrize("kind", [TupleFrame, AckFrame, CompletionFrame])
 def test_reason_names_the_supported_formats(kind: type[Any], version: int, advice: str) -> None:
-    """Also of a number that takes more than a byte, and of a frame whose other elements are not known."""
+    """This includes numbers of several bytes, and frames with unknown elements."""
     data = msgspec.msgpack.encode([version, {"all": "else"}])
     said = (
         f"a frame of type {kind.__name__} has format version {version}, but this release reads "
@@ -159,12 +160,12 @@ def test_reason_names_the_supported_formats(kind: type[Any], version: int, advic
 @pytest.mark.parametrize("form", [b"\xdc\x00\x02", b"\xdd\x00\x00\x00\x02"])
 @pytest.mark.parametrize("number", [b"\x01", b"\xcc\x01", b"\xcd\x00\x01"])
 def test_a_format_is_known_however_its_number_is_written(form: bytes, number: bytes) -> None:
-    """MessagePack has longer forms of the same; another encoder may use them."""
+    """MessagePack has longer encodings of a number, and another encoder may use them."""
     assert decode(CompletionFrame, form + number + b"\x00") == CompletionFrame(FIRST, 0)
 
 
 def test_a_long_array_is_not_taken_for_a_format() -> None:
-    """An array of 256 elements and more has 1 in its second byte, where short ones have the format."""
+    """An array of 256 or more elements has 1 in its second byte, where a short one has the format."""
     data = msgspec.msgpack.encode([NEXT, *range(255), *[0] * 20])
     assert data[1] == FIRST
     with pytest.raises(FrameError):
@@ -175,11 +176,11 @@ def test_a_long_array_is_not_taken_for_a_format() -> None:
         decode(CompletionFrame, longer)
 
 
-# What is written.
+# Writing.
 
 
 def test_written_formats_can_be_read() -> None:
-    """By this release, and the settings know of it."""
+    """This release reads them, and the setting accepts them."""
     assert set(WRITERS) == config_module.FRAME_FORMATS
     assert all(set(WRITERS) <= set(readers) for readers in READERS.values())
     assert Config().topology_frame_format in WRITERS
@@ -188,7 +189,7 @@ def test_written_formats_can_be_read() -> None:
 @pytest.mark.usefixtures("next_release")
 @pytest.mark.parametrize("form", [FIRST, VERSION, NEXT])
 def test_setting_selects_the_written_format(form: int) -> None:
-    """Of tuples and acks alike: the release comes first, and writes as the one before it."""
+    """The setting applies to tuples and acks. A new release first writes the old format."""
     bolt = Driven(bolt_engine(topology(Echo(), topology_frame_format=form), "echo"))
     bolt.assign(t0=0)
     bolt.poll(0, frame(1, "a"))
@@ -200,7 +201,7 @@ def test_setting_selects_the_written_format(form: int) -> None:
 
 
 def test_a_format_that_this_release_does_not_write_is_refused() -> None:
-    """Before anything is started."""
+    """The error comes before anything starts."""
     with pytest.raises(
         ConfigError,
         match=f"topology_frame_format is {NEXT}: this release writes {FIRST} or {VERSION};",

@@ -1,4 +1,7 @@
-"""A grouping that raises on one value: the emit is refused as a whole, so nothing hangs and no half of a tree is acked."""
+"""A grouping that raises on one value: the emit is refused as a whole.
+
+The effect is that no tree stays open, and no partial tree is acked.
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -38,7 +41,10 @@ from kstorm.topology import (
 
 
 class Picky(CustomStreamGrouping):
-    """Everything goes to the first task but `bad`, on which it raises, `twice`, which the task gets twice, and `none`."""
+    """Sends everything to the first task, but raises on `bad`.
+
+    It chooses the task twice for `twice` and no task for `none`.
+    """
 
     def prepare(
         self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]
@@ -57,7 +63,7 @@ class Words(Spout):
 
 
 class Plain(Bolt):
-    """Does what the test says, with a tuple or with a batch."""
+    """Calls the test's function with a tuple or a batch."""
 
     do: Callable[[Any], Any]
     do_batch: Callable[[Any], Any] = staticmethod(lambda batch: NotImplemented)
@@ -73,7 +79,7 @@ class Plain(Bolt):
 
 
 class Basic(BasicBolt):
-    """Emits what it gets; with `catches` it goes on as if nothing were wrong when it cannot."""
+    """Emits its input. With `catches`, it ignores an EmitError."""
 
     catches = False
 
@@ -89,14 +95,14 @@ class Basic(BasicBolt):
 
 
 class BasicBatches(Basic):
-    """The same in batches."""
+    """A `Basic` bolt with batches."""
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> Any:
         collector.emit_batch([batch["word"]])
 
 
 def wired(bolt: Bolt | BasicBolt, spout: Spout | None = None) -> Topology:
-    """A spout, a bolt, and behind each two consumers, of which the second is chosen by a picky grouping."""
+    """Builds a spout and a bolt with two consumers each. The second consumer has a picky grouping."""
     builder = TopologyBuilder("t")
     builder.set_spout("words", spout or Words())
     builder.set_bolt("bolt", bolt).shuffle_grouping("words")
@@ -107,14 +113,12 @@ def wired(bolt: Bolt | BasicBolt, spout: Spout | None = None) -> Topology:
 
 
 class BasicSink(BasicBolt):
-    """Takes everything."""
-
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """Does nothing."""
 
 
 class Harness:
-    """The bolt's only task, and all that leaves it."""
+    """Runs the bolt's only task, and records its output."""
 
     def __init__(self, bolt: Bolt | BasicBolt) -> None:
         topology = wired(bolt)
@@ -136,7 +140,7 @@ class Harness:
         )
 
     def give(self, *words: str) -> None:
-        """A frame of words; the n-th has the root n and the edge 100 + n."""
+        """Gives a frame of words. The n-th has the root n and the edge 100 + n."""
         roots = range(1, len(words) + 1)
         edges = [100 + root for root in roots]
         packed = pack_ids(list(roots)), pack_ids(edges)
@@ -154,8 +158,10 @@ class Harness:
         assert all(step is None for step in self.task.receive(frame))
 
     def balance(self) -> tuple[list[tuple[str, str]], dict[int, int], set[int]]:
-        """What was sent to whom; by root the XOR of what the acker hears and of the edges sent: a tree that is acked comes to
-        the edge that it had; and which failed."""
+        """Returns the sent words by topic, the XOR per root, and the failed roots.
+
+        The XOR covers the acks and the sent edges, so a tree that is acked yields its first edge.
+        """
         sent: list[tuple[str, str]] = []
         left: dict[int, int] = {}
         for send in self.outbox.drain_tuples():
@@ -173,7 +179,10 @@ class Harness:
 
 
 def test_an_emit_that_a_grouping_refuses_leaves_nothing_behind() -> None:
-    """The bolt catches the error and acks: the first consumer must not have half of it, in a tree that counts as done."""
+    """The bolt catches the error and acks.
+
+    The first consumer must not get a part of a completed tree.
+    """
     bolt = Plain()
     harness = Harness(bolt)
 
@@ -195,7 +204,7 @@ def test_an_emit_that_a_grouping_refuses_leaves_nothing_behind() -> None:
 
 
 def test_a_bolt_that_does_not_catch_it_fails_the_tuple() -> None:
-    """And the error is reported, once."""
+    """The error is reported once."""
     bolt = Plain()
     harness = Harness(bolt)
 
@@ -216,7 +225,7 @@ def test_a_bolt_that_does_not_catch_it_fails_the_tuple() -> None:
 
 @pytest.mark.parametrize("catches", [False, True])
 def test_a_basic_bolts_frame_holds_no_half_of_an_emit(catches: bool) -> None:
-    """What was refused is in no lane when the frame's ids are drawn."""
+    """A refused emit is in no lane when the frame's ids are drawn."""
     bolt = Basic()
     bolt.catches = catches
     harness = Harness(bolt)
@@ -229,7 +238,7 @@ def test_a_basic_bolts_frame_holds_no_half_of_an_emit(catches: bool) -> None:
 
 
 def test_a_basic_bolts_batch_is_taken_apart() -> None:
-    """The batch raises, so nothing of it has happened; one by one only the bad one fails."""
+    """The batch raises and has no effect. One by one, only the bad tuple fails."""
     harness = Harness(BasicBatches())
     harness.give("a", "bad", "b")
     assert harness.balance() == (
@@ -240,7 +249,7 @@ def test_a_basic_bolts_batch_is_taken_apart() -> None:
 
 
 def test_a_batch_that_a_plain_bolt_could_not_emit_is_acked_whole_or_not_at_all() -> None:
-    """It catches the error and emits something else: the tree has that, and nothing of what was refused."""
+    """The bolt catches the error and emits other tuples. The tree has only these."""
     bolt = Plain()
     harness = Harness(bolt)
 
@@ -256,7 +265,7 @@ def test_a_batch_that_a_plain_bolt_could_not_emit_is_acked_whole_or_not_at_all()
 
 
 def test_a_batch_outside_of_a_batch_is_refused() -> None:
-    """It would hang on nothing, and its tuples could get lost unseen."""
+    """Its tuples would be unanchored, and a loss would go unnoticed."""
 
     class Wrong(Basic):
         def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -272,7 +281,7 @@ def test_a_batch_outside_of_a_batch_is_refused() -> None:
     "words", [["twice"], ["a", "twice", "b", "twice"], ["none", "twice", "none"]]
 )
 def test_a_grouping_may_choose_a_task_twice_or_none(words: list[str]) -> None:
-    """Each copy has an edge of its own, in a batch too: else the tree would never be complete."""
+    """Each copy has its own edge, in a batch too. Otherwise the tree would never be complete."""
     harness = Harness(BasicBatches())
     harness.give(*words)
     sent, acked, failed = harness.balance()
@@ -284,7 +293,7 @@ def test_a_grouping_may_choose_a_task_twice_or_none(words: list[str]) -> None:
 
 
 def test_a_spouts_emit_and_batch_are_refused_whole() -> None:
-    """Nothing is sent, nothing is tracked, nobody is announced to the acker."""
+    """Nothing is sent or tracked, and the acker receives no init."""
     topology = wired(Basic())
     outbox = Outbox(topology)
     task = SpoutTask(
@@ -313,7 +322,7 @@ def test_a_spouts_emit_and_batch_are_refused_whole() -> None:
 
 
 def test_a_key_that_is_too_deep_is_named_and_refused() -> None:
-    """Showing it must not raise in its turn."""
+    """The error message must not raise while it shows the key."""
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
@@ -323,7 +332,7 @@ def test_a_key_that_is_too_deep_is_named_and_refused() -> None:
 
 @pytest.mark.parametrize("bolt", [Basic(), BasicBatches()], ids=["one by one", "batches"])
 def test_in_a_topology_every_message_ends(bolt: BasicBolt) -> None:
-    """Acked or failed, whatever its neighbours are; what the spout cannot emit it is told of."""
+    """The neighbours of a message that the bolt cannot emit are still acked."""
 
     spout = FeederSpout("word")
     topology = TopologyBuilder("t")

@@ -21,7 +21,7 @@ from kstorm.errors import FrameError
 
 
 def test_ids_are_fresh_64_bit_numbers() -> None:
-    """Two sources of many thousand ids: none twice, none zero, all 64 bits in use."""
+    """Thousands of ids of two sources are distinct, not zero, and use all 64 bits."""
     first, second = random_ids(), random_ids()
     ids = {draw() for _ in range(20_000) for draw in (first, second)}
     assert len(ids) == 40_000
@@ -69,14 +69,14 @@ text = st.text(st.characters(exclude_categories=["Cs"]))
     )
 )
 def test_a_dead_letter_survives(letter: DeadLetter) -> None:
-    """Whatever bytes it carries, it is JSON and comes back as it was."""
+    """Any bytes can be encoded as JSON and decoded again."""
     data = encode_letter(letter)
     assert json.loads(data)["reason"] == letter.reason
     assert decode_letter(data) == letter
 
 
 def test_a_letter_of_kstorm_0_1_is_read() -> None:
-    """And one with fields that this release does not know."""
+    """Letters with unknown fields are read too."""
     old = b'{"topology":"t","component":"c","task":1,"reason":"failed","offset":7,"value":"eA==","newer":[1]}'
     assert decode_letter(old) == DeadLetter(
         topology="t", component="c", task=1, reason="failed", offset=7, value=b"x"
@@ -84,7 +84,7 @@ def test_a_letter_of_kstorm_0_1_is_read() -> None:
 
 
 def test_the_key_is_the_place_and_who_gave_it_up() -> None:
-    """So what is given up again replaces its letter, and what another component or another tuple has to say does not."""
+    """A letter replaces the earlier one for the same place and component, and no other letter."""
     letter = partial(
         DeadLetter, topology="t", task=1, reason="r", topic="orders", partition=3, offset=17
     )
@@ -101,7 +101,7 @@ def test_the_key_is_the_place_and_who_gave_it_up() -> None:
 
 
 def test_roots_are_text() -> None:
-    """JavaScript has no such numbers. What is not tracked has none."""
+    """JavaScript has no integers of 64 bits. An untracked tuple has no root."""
     assert roots_of([0, 255, MAX_ID]) == ["00000000000000ff", "f" * 16]
 
 

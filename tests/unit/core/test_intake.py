@@ -1,4 +1,4 @@
-"""The limit of the input in hand."""
+"""The limit for the records in hand."""
 
 import pytest
 

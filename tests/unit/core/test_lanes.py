@@ -1,4 +1,4 @@
-"""Lanes keep the order of tuples, however they were put."""
+"""Lanes keep the order of tuples, whichever methods added them."""
 
 from random import Random
 
@@ -74,7 +74,7 @@ def _add(rows: LaneRows, taken: list[tuple[int, int, int, list[int]]]) -> None:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_lanes_of_several_tasks_are_taken_together(seed: int) -> None:
-    """Each task's tuples keep their order, ids, anchors and task, however they were put."""
+    """Each task's tuples keep their order, ids, anchors and task."""
     random = Random(seed)
     lanes = [Lane("words", task, "default", "t", 0, 5) for task in (1, 2, 3)]
     put: list[tuple[int, int, int, int, list[int]]] = []

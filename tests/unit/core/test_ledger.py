@@ -1,4 +1,7 @@
-"""The ledger of one acker task, in the words of Storm's documentation: init, ack, fail, reset timeout."""
+"""The ledger of one acker task, in the terms of Storm's documentation.
+
+These are init, ack, fail and reset timeout.
+"""
 
 import random
 from typing import Any
@@ -36,7 +39,7 @@ def test_the_tree_that_ends_in_zero(acker: Acker) -> None:
 
 
 def test_a_bolt_task_may_ack_two_tuples_at_once(acker: Acker) -> None:
-    """The last term there, (0110 ^ 0111): two acks folded into one value."""
+    """The last term there, (0110 ^ 0111), is two acks folded into one value."""
     acker.init(0b0001, 0b0010, 0b1011)
     acker.ack(0b0001, 0b0010, 0b0110)
     acker.ack(0b0001, 0b1011, 0b0111)
@@ -45,7 +48,10 @@ def test_a_bolt_task_may_ack_two_tuples_at_once(acker: Acker) -> None:
 
 
 def test_the_tree_that_fails(acker: Acker) -> None:
-    """The bolt fails 0010: (0010 ^ 1011) ^ (1011 ^ 0111) ^ 0111 is not 0, and the spout gets its news at once."""
+    """The bolt fails 0010: (0010 ^ 1011) ^ (1011 ^ 0111) ^ 0111 is not 0.
+
+    The spout receives the failure at once.
+    """
     acker.init(0b0001, 0b0010, 0b1011)
     acker.ack(0b0001, 0b1011, 0b0111)
     acker.ack(0b0001, 0b0111)
@@ -57,7 +63,7 @@ def test_the_tree_that_fails(acker: Acker) -> None:
 
 
 def test_c_is_removed_as_d_and_e_are_added(acker: Acker) -> None:
-    """Storm's picture of what happens on an ack: the tree can never be prematurely completed."""
+    """This is Storm's picture of an ack. The tree can never be completed prematurely."""
     c, d, e = 0xC, 0xD, 0xE
     acker.init(1, c)
     acker.ack(1, c, d, e)
@@ -71,7 +77,7 @@ def test_c_is_removed_as_d_and_e_are_added(acker: Acker) -> None:
 
 
 def test_an_ack_before_its_init(acker: Acker) -> None:
-    """Messages of different senders overtake each other: a tree completes with whichever comes last."""
+    """Messages of different senders may overtake each other. The last one completes the tree."""
     acker.ack(1, 0b10, 0b100)
     acker.ack(1, 0b100)
     assert acker.told == {}
@@ -80,7 +86,7 @@ def test_an_ack_before_its_init(acker: Acker) -> None:
 
 
 def test_acks_that_cancel_before_init_complete_nothing(acker: Acker) -> None:
-    """Zero means complete only where init was seen."""
+    """Zero means complete only after the init."""
     acker.ack(1, 0b10)
     acker.ack(1, 0b10)
     assert acker.told == {}
@@ -89,7 +95,7 @@ def test_acks_that_cancel_before_init_complete_nothing(acker: Acker) -> None:
 
 
 def test_any_order_completes(acker: Acker) -> None:
-    """A tree of 40 tuples in 50 random orders: complete after the last message and not before."""
+    """A tree of 40 tuples in 50 random orders is complete after the last message, and not before."""
     chance = random.Random(4)
     for root in range(1, 51):
         edges = [chance.getrandbits(64) for _ in range(40)]
@@ -108,7 +114,7 @@ def test_any_order_completes(acker: Acker) -> None:
 
 
 def test_a_fail_before_its_init(acker: Acker) -> None:
-    """The news is sent as soon as the ledger knows to which spout."""
+    """The failure is sent as soon as the ledger knows the spout task."""
     acker.fail(1)
     acker.ack(1, 0b10)
     assert acker.told == {}
@@ -118,7 +124,7 @@ def test_a_fail_before_its_init(acker: Acker) -> None:
 
 
 def test_fail_after_partial_acks_is_reported_immediately(acker: Acker) -> None:
-    """What remains of the tree comes too late to matter, and is no tree."""
+    """Later acks of the tree are ignored, and make no new tree."""
     acker.init(1, 0b10, 0b100)
     acker.ack(1, 0b10)
     acker.fail(1)
@@ -128,7 +134,7 @@ def test_fail_after_partial_acks_is_reported_immediately(acker: Acker) -> None:
 
 
 def test_ack_and_fail_in_one_frame(acker: Acker) -> None:
-    """A process that acked and failed tuples of one tree says both in one record: the tree fails."""
+    """A process may ack and fail tuples of one tree in the same record. Then the tree fails."""
     acker.init(1, 0b10, 0b100)
     acker.take(
         AckFrame(VERSION, 0, roots=pack_ids([1]), vals=pack_ids([0b10]), failed=pack_ids([1]))
@@ -137,7 +143,7 @@ def test_ack_and_fail_in_one_frame(acker: Acker) -> None:
 
 
 def test_completions_go_to_the_spout_task_of_the_init(acker: Acker) -> None:
-    """The news is for the task of the init."""
+    """The init names the task."""
     for task in (1, 2, 3):
         acker.init(task * 10, 0b10, task=task)
     acker.ack(30, 0b10)
@@ -147,7 +153,7 @@ def test_completions_go_to_the_spout_task_of_the_init(acker: Acker) -> None:
 
 
 def test_a_new_attempt_is_a_new_root(acker: Acker) -> None:
-    """What is left of the old attempt does not touch the new one."""
+    """Late acks of the first attempt do not change the second."""
     acker.init(1, 0b10)
     acker.fail(1)
     acker.init(2, 0b1000)
@@ -160,7 +166,7 @@ def test_a_new_attempt_is_a_new_root(acker: Acker) -> None:
 
 
 def test_init_counts_once(acker: Acker) -> None:
-    """A second init would cancel the first and complete the tree with nothing done."""
+    """A second init would cancel out the first and complete an unprocessed tree."""
     acker.init(1, 0b10)
     acker.init(1, 0b10)
     assert acker.told == {}
@@ -173,7 +179,7 @@ def test_init_counts_once(acker: Acker) -> None:
 
 
 def test_an_open_row_lives_between_two_and_three_timeouts(acker: Acker) -> None:
-    """`rotate` comes once a timeout: a row outlives two of them, whenever it was made, and not three."""
+    """`rotate` comes once per timeout. A row survives two rotations, and not three."""
     acker.init(1, 0b10)
     acker.ledger.rotate()
     acker.init(2, 0b10)
@@ -187,8 +193,8 @@ def test_an_open_row_lives_between_two_and_three_timeouts(acker: Acker) -> None:
     assert acker.told == {}
 
 
-def test_acks_do_not_lengthen_a_life(acker: Acker) -> None:
-    """Only reset timeout does, as in Storm."""
+def test_acks_do_not_extend_the_lifetime_of_a_row(acker: Acker) -> None:
+    """Only a reset of the timeout does so, as in Storm."""
     acker.init(1, 0b10)
     acker.ledger.rotate()
     acker.ledger.rotate()
@@ -197,8 +203,8 @@ def test_acks_do_not_lengthen_a_life(acker: Acker) -> None:
     assert len(acker.ledger) == 0
 
 
-def test_reset_begins_a_new_life_and_is_passed_on(acker: Acker) -> None:
-    """The spout, whose clock decides, is notified as well."""
+def test_reset_restarts_the_lifetime_and_is_forwarded(acker: Acker) -> None:
+    """The spout's clock decides, so the spout is notified as well."""
     acker.init(1, 0b10)
     acker.ledger.rotate()
     acker.ledger.rotate()
@@ -211,7 +217,7 @@ def test_reset_begins_a_new_life_and_is_passed_on(acker: Acker) -> None:
 
 
 def test_a_reset_before_its_init(acker: Acker) -> None:
-    """It is legal, tells nobody, and leaves no row."""
+    """An early reset is legal, sends nothing, and leaves no row."""
     acker.reset(1)
     assert acker.told == {}
     acker.init(1, 0b10)
@@ -222,7 +228,7 @@ def test_a_reset_before_its_init(acker: Acker) -> None:
 
 
 def test_a_failed_row_that_waits_for_init_survives_a_reset(acker: Acker) -> None:
-    """Reset gives time; it does not undo a fail."""
+    """A reset restarts the timeout, but does not undo a failure."""
     acker.fail(1)
     acker.reset(1)
     acker.init(1, 0b10)
@@ -230,7 +236,7 @@ def test_a_failed_row_that_waits_for_init_survives_a_reset(acker: Acker) -> None
 
 
 def test_ages_after_hundreds_of_rotations(acker: Acker) -> None:
-    """Generations are kept in eight bits; a row made when they wrap lives as long as any."""
+    """Generations have eight bits. A row from a wrap-around lives as long as any other."""
     for rotation in range(600):
         acker.init(rotation + 1, 0b10)
         acker.ledger.rotate()
@@ -251,7 +257,7 @@ def test_ages_after_hundreds_of_rotations(acker: Acker) -> None:
     ],
 )
 def test_a_bad_frame_changes_nothing(acker: Acker, columns: dict[str, bytes], said: str) -> None:
-    """It is refused as a whole, also where other columns of it are good."""
+    """The ledger rejects the whole frame, even if some columns are valid."""
     good: dict[str, Any] = {"roots": pack_ids([5]), "vals": pack_ids([1]), "failed": pack_ids([6])}
     with pytest.raises(FrameError, match=said):
         acker.take(AckFrame(VERSION, SPOUT, **{**good, **columns}))
@@ -261,7 +267,7 @@ def test_a_bad_frame_changes_nothing(acker: Acker, columns: dict[str, bytes], sa
 
 @pytest.mark.parametrize("task", [0, 4, -1, 2**16, 2**40])
 def test_init_of_a_bolt_task_is_refused(acker: Acker, task: int) -> None:
-    """There would be no task to notify; and a row has 16 bits for the task."""
+    """No spout task could be notified, and a row has 16 bits for the task."""
     with pytest.raises(FrameError, match=f"inits have task {task}, which is not a spout task"):
         acker.init(1, 0b10, task=task)
     assert len(acker.ledger) == 0
@@ -269,7 +275,7 @@ def test_init_of_a_bolt_task_is_refused(acker: Acker, task: int) -> None:
 
 
 def test_counts(acker: Acker) -> None:
-    """What metrics read: inits, acks, completed, failed, offset applied."""
+    """The metrics count inits, acks, completed trees, failed trees and the applied offset."""
     acker.init(1, 0b10)
     acker.init(2, 0b10)
     acker.ack(1, 0b10)

@@ -1,7 +1,7 @@
-"""No schedule completes an open tree, and every tree that no fault touches completes.
+"""No schedule completes an open tree, and every tree without a fault completes.
 
-The same world is driven by Hypothesis, which shrinks what it finds, and by seeded random schedules. With one of the
-ledger's rules switched off the same schedules find what the rule is for.
+Hypothesis, which shrinks its examples, and seeded random schedules drive the same world. If one of
+the ledger's rules is switched off, the same schedules find the resulting error.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ numbers = st.integers(0, 1000)
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """Everything that can happen to one acker task, in any order."""
+    """All events of one acker task, in any order."""
 
     make: type[Ledger] = Ledger
 
@@ -117,7 +117,10 @@ TestLedgerMachine.__doc__ = (
 
 @pytest.mark.parametrize("hundred", range(3))
 def test_random_schedules(hundred: int) -> None:
-    """A hundred seeded schedules of 120 steps: no false completion, nothing stuck, and most trees do complete."""
+    """A hundred schedules of 120 steps give no false completion and no stuck tree.
+
+    Most trees complete.
+    """
     trees = told = 0
     for seed in range(100 * hundred, 100 * hundred + 100):
         world = explore(seed)
@@ -128,7 +131,7 @@ def test_random_schedules(hundred: int) -> None:
 
 
 class WithoutRuleOne(Ledger):
-    """Forgets that it has seen an init: the second one counts as well."""
+    """Counts a repeated init again."""
 
     def _apply_inits(self, task: int, pairs: Iterable[tuple[int, int]]) -> None:
         inits = list(pairs)
@@ -140,7 +143,7 @@ class WithoutRuleOne(Ledger):
 
 
 class WithoutRuleTwo(Ledger):
-    """Forgets what its buckets contain: a replay is applied on top of it."""
+    """Ignores the offsets of its buckets, so a replay is applied again."""
 
     def restore(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
         super().restore(stored)
@@ -149,7 +152,7 @@ class WithoutRuleTwo(Ledger):
 
 
 class WithForgetfulStamps(Ledger):
-    """Writes a bucket again, while the input is replayed, with the offset of the replay."""
+    """Stamps a bucket that is written during a replay with the replay's offset."""
 
     def checkpoint(self) -> dict[bytes, bytes]:
         stamps, self._stamps = self._stamps, [-1] * BUCKETS
@@ -162,7 +165,7 @@ class WithForgetfulStamps(Ledger):
 def found(
     ledger: type[Ledger], seeds: Iterable[int], steps: int = 120
 ) -> set[type[AssertionError]]:
-    """What goes wrong in some schedules."""
+    """Returns the kinds of errors in some schedules."""
     kinds: set[type[AssertionError]] = set()
     for seed in seeds:
         try:
@@ -173,18 +176,20 @@ def found(
 
 
 def test_without_rule_one_open_trees_are_completed() -> None:
-    """Init must count once: within 30 schedules a tree is completed that is open."""
+    """Without this rule, one of 30 schedules completes an open tree."""
     assert FalseCompletionError in found(WithoutRuleOne, range(30))
 
 
 def test_without_rule_two_trees_get_stuck() -> None:
-    """State must carry the offset that it includes: within 40 schedules an undisturbed tree never completes. And rule 1
-    alone keeps it safe: no tree is completed that is open."""
+    """Without the stored offset, one of 40 schedules never completes an undisturbed tree.
+
+    Rule 1 alone is still safe: no open tree is completed.
+    """
     assert found(WithoutRuleTwo, range(40)) == {StuckError}
 
 
 def test_hypothesis_finds_the_missing_rule_too() -> None:
-    """The machine above, with rule 1 switched off, fails as it should."""
+    """The machine above fails with rule 1 switched off."""
 
     class Mutant(LedgerMachine):
         make = WithoutRuleOne
@@ -203,9 +208,9 @@ def test_hypothesis_finds_the_missing_rule_too() -> None:
 
 
 def test_with_forgetful_stamps_trees_get_stuck() -> None:
-    """A rare one: rows must expire while the input is being replayed, and the acker die again before it caught up.
+    """Rows must expire during a replay, and the acker must crash again before it catches up.
 
-    Of 2,500 schedules of 400 steps five find it; this is the first.
+    This is rare: five of 2,500 schedules of 400 steps find it. This seed is the first of them.
     """
     assert found(WithForgetfulStamps, [345], steps=400) == {StuckError}
     assert found(Ledger, [345], steps=400) == set()

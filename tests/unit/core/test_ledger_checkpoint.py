@@ -1,4 +1,4 @@
-"""What a ledger stores, and how it comes back: no tree is forgotten, and nothing is applied twice."""
+"""Stored and restored ledgers: no tree is forgotten, and no record is applied twice."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ def acker() -> Acker:
 
 
 def test_ledger_is_restored_from_its_buckets(acker: Acker) -> None:
-    """Every open tree continues where it was: values, spout tasks, failures that wait for init, ages."""
+    """Open trees keep their values, spout tasks, failures without an init, and ages."""
     acker.init(1, 0b10, 0b100, task=1)
     acker.ack(1, 0b10)
     acker.ack(2, 0b1000)
@@ -35,7 +35,7 @@ def test_ledger_is_restored_from_its_buckets(acker: Acker) -> None:
 
 
 def test_buckets_that_could_not_be_stored_are_taken_again(acker: Acker) -> None:
-    """They are what they are by then; a bucket that is empty by then is taken too, as nobody knows what is stored."""
+    """They are taken with their current rows, also if empty, because the stored rows are unknown."""
     acker.init(1, 0b10)
     acker.init(2, 0b100)
     taken = acker.ledger.checkpoint()
@@ -48,7 +48,7 @@ def test_buckets_that_could_not_be_stored_are_taken_again(acker: Acker) -> None:
 
 
 def test_rows_do_not_age_while_the_process_is_stopped(acker: Acker) -> None:
-    """A row of age 2 expires at the first rotation after the restart; a fresh one at the third."""
+    """A row of age 2 expires at the first rotation after the restart, and a fresh one at the third."""
     acker.init(1, 0b10)
     acker.ledger.rotate()
     acker.ledger.rotate()
@@ -62,7 +62,7 @@ def test_rows_do_not_age_while_the_process_is_stopped(acker: Acker) -> None:
 
 
 def test_checkpoints_are_small(acker: Acker) -> None:
-    """About 20 bytes a row; a tree that began and ended since the last checkpoint leaves no trace."""
+    """A row takes about 20 bytes. A tree that began and ended since the last checkpoint takes none."""
     for root in range(1, 6401):
         acker.init(root, 0b10)
     stored = acker.ledger.checkpoint()
@@ -74,7 +74,7 @@ def test_checkpoints_are_small(acker: Acker) -> None:
 
 
 def test_unchanged_buckets_are_not_written(acker: Acker) -> None:
-    """Of 32 buckets only the two that changed are written, also after a restart."""
+    """Only the two changed buckets of 32 are written, also after a restart."""
     stored: dict[bytes, bytes] = {}
     for root in range(1, 65):
         acker.init(root, 0b10)
@@ -91,7 +91,7 @@ def test_unchanged_buckets_are_not_written(acker: Acker) -> None:
 
 
 def test_a_bucket_that_became_empty_is_written_once(acker: Acker) -> None:
-    """Its rows must not come back; after that there is nothing to write."""
+    """Its rows must not return. Afterwards nothing is written."""
     acker.init(1, 0b10)
     stored = acker.ledger.checkpoint()
     acker.ack(1, 0b10)
@@ -108,9 +108,9 @@ def replayed(log: list[tuple[str, int, int]], stored: Mapping[bytes, bytes], sin
 
 
 def test_a_replay_skips_what_a_bucket_contains(acker: Acker) -> None:
-    """Rule 2: whatever part of a checkpoint was stored, replaying the input from the start leaves the same rows.
+    """Rule 2: with any stored part of a checkpoint, a replay from the start gives the same rows.
 
-    Without it the second `ack` of 0010 would undo the first, and the tree would be stuck.
+    Without the rule, the second `ack` of 0010 would undo the first, and the tree would be stuck.
     """
     log = [
         ("init", 1, 0b110),
@@ -132,15 +132,15 @@ def test_a_replay_skips_what_a_bucket_contains(acker: Acker) -> None:
             1,
             2,
             3,
-        ]  # 3 twice where its completion was lost with the acker
+        ]  # 3 twice if its completion was lost with the acker
         assert len(again.ledger) == 0
         assert (again.ledger.skipped_records > 0) == bool(kept)
 
 
 def test_a_bucket_never_claims_less_than_it_contains() -> None:
-    """Written again while the input is still being replayed, it keeps the offset of its first life.
+    """A bucket that is written during the replay keeps its earlier offset.
 
-    Else a second crash would apply the records in between twice.
+    Otherwise a second crash would apply the records in between twice.
     """
     first = Acker()
     first.init(1, 0b110)  # offset 0, bucket 1
@@ -161,7 +161,7 @@ def test_a_bucket_never_claims_less_than_it_contains() -> None:
 
 
 def test_state_of_another_log_is_not_this_logs_state() -> None:
-    """A topic that was made anew begins at offset 0: what was stored for the old one is ignored, and overwritten."""
+    """A recreated topic starts at offset 0. The old topic's state is ignored, and overwritten."""
     old, new = b"old".ljust(16), b"new".ljust(16)
     acker = Acker(log_id=old)
     for _ in range(100):
@@ -199,7 +199,7 @@ def test_state_of_another_log_is_not_this_logs_state() -> None:
     ],
 )
 def test_invalid_bucket_is_refused(key: bytes, value: bytes | None, said: str) -> None:
-    """A changelog that something else wrote to is found out, and nothing is allocated for what it claims."""
+    """Foreign records in the changelog are detected before memory is allocated for them."""
     acker = Acker()
     acker.init(1, 0b10)
     good = acker.ledger.checkpoint()[b"1"]

@@ -1,4 +1,4 @@
-"""Which message each tree comes from, as frames of inits say it."""
+"""The source message of each tree, as init frames encode it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ RUNS = st.lists(
 def test_origins_survive_encoding(
     runs: list[tuple[str, int, int, list[int]]], data: st.DataObject
 ) -> None:
-    """Whatever share of the trees a frame has, and in whatever order their messages are."""
+    """This holds for any share of the trees in a frame, and for any order of their messages."""
     places = OriginNumbers()
     columns = places.columns(runs)
     told = [
@@ -55,7 +55,7 @@ def test_origins_survive_encoding(
 
 
 def test_consecutive_messages_take_no_bytes() -> None:
-    """And those of one acker among four take one."""
+    """For one acker of four, they take one byte each."""
     places = OriginNumbers()
     row, offsets = places.columns([("t", 0, 1, list(range(100, 600)))])
     assert places.runs(row, offsets) == [OriginRun("t", 0, 1, 500, 100)]
@@ -64,7 +64,7 @@ def test_consecutive_messages_take_no_bytes() -> None:
 
 
 def test_some_are_unknown() -> None:
-    """Nothing at all is said if all are."""
+    """If all origins are unknown, the frame has no runs."""
     places = OriginNumbers()
     assert places.runs(*unknown_origins(3)) == []
     assert list(read_origins([], 3)) == [None] * 3
@@ -90,7 +90,7 @@ def test_some_are_unknown() -> None:
     ],
 )
 def test_inconsistent_origins_are_refused(runs: list[OriginRun]) -> None:
-    """Before anything takes the memory that it claims."""
+    """The check comes before the memory is allocated."""
     with pytest.raises(
         FrameError, match=r"a frame of 2 trees has origins for|bytes of steps|has 0"
     ):
@@ -105,7 +105,7 @@ class Log(Traced, Script):
 
 
 def test_spout_records_the_origins_of_its_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of tuples emitted one by one and in batches, each acker of its own trees, in frames of any length."""
+    """It covers single and batch emits, the trees of each acker, and frames of any length."""
     monkeypatch.setattr(outbox_module, "_MAX_ROWS", 3)
     monkeypatch.setattr("tests.unit.core.spout_harness.Script", Log)
     harness = Harness(topology_acker_tasks=2)
@@ -125,15 +125,15 @@ def test_spout_records_the_origins_of_its_trees(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_other_spouts_need_not() -> None:
-    """Their inits are as they were."""
+    """Their init frames are unchanged."""
     harness = Harness()
     harness.next_tuple(harness.emitting(["x"], "id"))
     (frame,) = [decode(AckFrame, send.value) for send in harness.outbox.drain_acks()]
     assert (len(frame.init_roots), frame.origins) == (8, [])
 
 
-def test_of_a_kafka_spouts_message_ids() -> None:
-    """Runs of one partition and attempt."""
+def test_origins_of_kafka_message_ids() -> None:
+    """There is one run per partition and attempt."""
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), "t", "/z", "i"))
     one, two = Partition("t", 1), Partition("u", 2)
 
@@ -161,7 +161,7 @@ def test_of_a_kafka_spouts_message_ids() -> None:
 
 
 def test_places_of_endless_retries_make_room() -> None:
-    """Each attempt is a place of its own."""
+    """Each attempt takes one place number."""
     outbox = Outbox(topology())
     for attempt in range(1, 10_100):
         outbox.init_columns(

@@ -1,4 +1,4 @@
-"""Collectors that other threads use: nothing is lost, and nothing takes effect twice."""
+"""Collectors used by other threads: no call is lost or applied twice."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from tests.unit.core.spout_harness import Harness as SpoutHarness
 
 
 def elsewhere(*calls: Callable[[], Any]) -> list[BaseException]:
-    """Make each call in a thread of its own, and return what they raised."""
+    """Run each call in its own thread, and return their exceptions."""
     raised: list[BaseException] = []
 
     def run(call: Callable[[], Any]) -> None:
@@ -57,7 +57,7 @@ class Held(Bolt):
 
 
 def folded(outbox: Any, total: dict[int, int]) -> None:
-    """Add the acks that leave to `total`, as an acker does."""
+    """Add the sent acks to `total`, as an acker does."""
     for send in outbox.drain_acks():
         frame = decode(AckFrame, send.value)
         for root, val in zip(unpack_ids(frame.roots), unpack_ids(frame.vals), strict=True):
@@ -66,7 +66,7 @@ def folded(outbox: Any, total: dict[int, int]) -> None:
 
 @pytest.mark.parametrize("exact", [False, True], ids=["at least once", "exactly once"])
 def test_every_ack_of_four_threads_leaves(exact: bool) -> None:
-    """They ack while the owner executes, acks and drains."""
+    """The threads ack while the owner executes, acks and drains."""
     bolt = Held()
     harness: Any
     if exact:
@@ -103,7 +103,7 @@ def test_every_ack_of_four_threads_leaves(exact: bool) -> None:
             break
     roots = {tuple.root for tuple in tuples}
     assert len(roots) == 3000
-    # The acker's row: the tuple's edge, its ack, and the edges of what was emitted with it.
+    # The acker's row: the tuple's edge, its ack, and the edges of the tuples emitted with it.
     open_rows = {
         tuple.root for tuple in tuples if tuple.edge ^ total.get(tuple.root, 0) ^ edges[tuple.root]
     }
@@ -118,7 +118,7 @@ def _sent(harness: Any) -> list[tuple[int, int]]:
 
 
 def test_a_call_of_another_thread_waits_for_the_end_of_the_execution() -> None:
-    """So it is not dropped with an execution that fails."""
+    """A failed execution therefore does not drop it."""
     harness: ExactHarness
 
     class Fails(Held):
@@ -147,7 +147,7 @@ def test_an_invalid_emit_raises_in_its_thread() -> None:
 
 
 def test_a_grouping_that_raises_later_fails_the_anchor() -> None:
-    """Otherwise the ack behind the emit would lose the tuple."""
+    """Otherwise the ack after the emit would lose the tuple."""
     bolt = Plain()
     harness = Harness(bolt)
     harness.give(("a", 1, 1))
@@ -243,7 +243,7 @@ def test_a_spouts_collector_is_refused() -> None:
 
 @pytest.mark.parametrize("exact", [False, True], ids=["at least once", "exactly once"])
 def test_a_task_that_has_left_acks_nothing(exact: bool) -> None:
-    """Its tuples are executed elsewhere, and two acks of one tuple would cancel each other."""
+    """Its tuples are executed elsewhere, and two acks of one tuple would cancel out."""
     harness: Any
     if exact:
         bolt = Held()

@@ -1,4 +1,4 @@
-"""The outbox folds, splits and packs; every tuple that it cannot send fails its trees."""
+"""The outbox folds, splits and packs tuples. A tuple that it cannot send fails its trees."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
@@ -33,7 +33,7 @@ class Source(Spout):
 
 
 def topology(**settings: Any) -> Topology:
-    """Spouts a (tasks 1, 2) and b (task 3); a bolt with two tasks (4, 5); four acker tasks."""
+    """Builds spouts a (tasks 1, 2) and b (task 3), a bolt (tasks 4, 5), and four acker tasks."""
     builder = TopologyBuilder("t", Config(**settings))
     builder.set_spout("a", Source(), 2)
     builder.set_spout("b", Source())
@@ -64,7 +64,7 @@ def tuples(sends: list[OutgoingRecord]) -> list[TupleFrame]:
 
 
 def test_tuples_of_one_lane_make_one_frame() -> None:
-    """Columns of values, roots and edges side by side, in the order of the emits."""
+    """The columns of values, roots and edges are in the order of the emits."""
     outbox = Outbox(topology())
     lane = lane_of(outbox, partition=1)
     put(lane, ["apple"], 7, 70)
@@ -85,7 +85,7 @@ def test_tuples_of_one_lane_make_one_frame() -> None:
 
 
 def test_untracked_tuples_carry_no_ids() -> None:
-    """A frame without a root in it has empty columns of ids."""
+    """A frame without any root has empty columns of ids."""
     outbox = Outbox(topology())
     put(lane_of(outbox), [1])
     (frame,) = tuples(outbox.drain_tuples())
@@ -124,7 +124,7 @@ def test_first_format_has_a_frame_for_each_pair_of_tasks() -> None:
 
 
 def test_oversized_tuple_names_its_task() -> None:
-    """It is found among the tuples of other tasks."""
+    """The tuple is found among those of other tasks."""
     outbox = Outbox(topology(topology_frame_max_bytes=20_000))
     put(lane_of(outbox, task=1), ["small"])
     put(lane_of(outbox, task=2), ["x" * 30_000], 7, 70)
@@ -138,7 +138,7 @@ def test_oversized_tuple_names_its_task() -> None:
 
 
 def test_lanes_do_not_mix() -> None:
-    """Each receiving task has a frame of its own."""
+    """Each receiving task gets its own frame."""
     outbox = Outbox(topology())
     for partition in (0, 1):
         put(lane_of(outbox, task=1 + partition, partition=partition), [partition])
@@ -151,7 +151,7 @@ def test_lanes_do_not_mix() -> None:
 
 
 def test_a_forgotten_task_sends_nothing() -> None:
-    """A task that left this process leaves nothing behind in its lanes."""
+    """Its lanes drop their tuples."""
     outbox = Outbox(topology())
     kept, gone = lane_of(outbox, task=1), lane_of(outbox, task=2)
     put(kept, ["kept"])
@@ -161,7 +161,7 @@ def test_a_forgotten_task_sends_nothing() -> None:
 
 
 def test_tuples_without_fields() -> None:
-    """A stream may declare no field; its tuples are counted."""
+    """A stream may have no fields. Its frame has the number of tuples."""
     outbox = Outbox(topology())
     lane = lane_of(outbox)
     put(lane, [], 1, 2)
@@ -178,7 +178,7 @@ def test_tuples_without_fields() -> None:
 def test_frames_are_split_by_tuples_and_bytes(
     most: int, given_tuples: list[tuple[str, bool]], most_bytes: int
 ) -> None:
-    """However a lane is cut into frames, each fits both caps, and together they hold every tuple with its ids, in order."""
+    """Each frame is within both limits. Together they hold every tuple with its ids, in order."""
     outbox = Outbox(topology(topology_frame_max_tuples=most, topology_frame_max_bytes=most_bytes))
     lane = lane_of(outbox)
     put_in = []
@@ -198,7 +198,7 @@ def test_frames_are_split_by_tuples_and_bytes(
 
 
 def test_one_tuple_that_is_too_large_fails_alone() -> None:
-    """Its roots fail, all of them; the tuples around it are sent; the caller learns which it was."""
+    """All its roots fail, the other tuples are sent, and the caller learns its task."""
     outbox = Outbox(topology(topology_frame_max_bytes=2000))
     lane = lane_of(outbox)
     for number in range(8):
@@ -244,7 +244,7 @@ def nested(depth: int) -> Any:
     ],
 )
 def test_a_value_that_messagepack_cannot_hold_fails_alone(bad: Any) -> None:
-    """As with one that is too large; and the reason says so."""
+    """The error message is different from that of a tuple that is too large."""
     outbox = Outbox(topology())
     lane = lane_of(outbox)
     for number, value in enumerate(["good", bad, "fine"]):
@@ -255,7 +255,7 @@ def test_a_value_that_messagepack_cannot_hold_fails_alone(bad: Any) -> None:
 
 
 def test_an_untracked_tuple_that_is_too_large_fails_nothing() -> None:
-    """There is no tree to fail; it is reported all the same."""
+    """It has no tree to fail, but it is still reported."""
     outbox = Outbox(topology(topology_frame_max_bytes=100))
     put(lane_of(outbox), ["x" * 200])
     assert outbox.drain_tuples() == []
@@ -272,7 +272,7 @@ def acks(sends: list[OutgoingRecord]) -> dict[int, list[AckFrame]]:
 
 
 def test_acks_go_to_the_acker_of_their_root() -> None:
-    """Root modulo acker tasks; one frame an acker, whatever is in it."""
+    """The acker task is the root modulo their number. Each acker gets one frame."""
     outbox = Outbox(topology())
     outbox.acks = {4: 40, 8: 80, 5: 50}
     outbox.fails = {6, 9}
@@ -292,7 +292,7 @@ def test_acks_go_to_the_acker_of_their_root() -> None:
 
 
 def test_an_ack_that_folded_to_nothing_is_not_sent() -> None:
-    """XOR with zero changes no row."""
+    """An XOR of zero changes no row."""
     outbox = Outbox(topology())
     outbox.acks = {4: 0}
     assert outbox.drain_acks() == []
@@ -300,7 +300,7 @@ def test_an_ack_that_folded_to_nothing_is_not_sent() -> None:
 
 
 def test_inits_name_their_spout_task() -> None:
-    """One frame per spout task and acker; inits leave before acks and fails of the same drain."""
+    """There is one frame per spout task and acker. Inits precede acks and fails of the same drain."""
     outbox = Outbox(topology())
     outbox.init(1, 4, 40)
     outbox.init(1, 8, 80)
@@ -319,7 +319,7 @@ def test_inits_name_their_spout_task() -> None:
 
 
 def test_without_ackers_nothing_is_sent_to_them() -> None:
-    """Tracking is off: fails have nowhere to go and do not pile up."""
+    """Failures of untracked tuples are dropped and do not pile up."""
     outbox = Outbox(topology(topology_acker_executors=0))
     outbox.fails = {1}
     assert outbox.drain_acks() == []
@@ -327,7 +327,7 @@ def test_without_ackers_nothing_is_sent_to_them() -> None:
 
 
 def test_frames_of_news_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A million acks in one drain are several records, none larger than the broker takes."""
+    """A million acks in one drain are several records within the broker's limit."""
     monkeypatch.setattr(module, "_MAX_ROWS", 3)
     outbox = Outbox(topology(topology_acker_tasks=1))
     outbox.acks = {root: root + 100 for root in range(1, 9)}
@@ -355,7 +355,7 @@ def completions(sends: list[OutgoingRecord]) -> dict[tuple[str, int], list[Compl
 
 
 def test_completions_go_to_the_task_that_emitted() -> None:
-    """To the partition of that very task in its component's topic of completions, and all news of it in one frame."""
+    """They go to the task's partition in its component's topic, in one frame."""
     box = CompletionBox(topology())
     box.acked = {2: [5, 6], 3: [7]}
     box.failed = {2: [8]}
@@ -373,8 +373,8 @@ def test_completions_go_to_the_task_that_emitted() -> None:
 
 
 @pytest.mark.parametrize("task", [0, 4, 6, 65_535])
-def test_completions_for_nobody_are_counted_and_dropped(task: int) -> None:
-    """A ledger restored from before a change of the topology may know tasks that no spout has: the others are notified."""
+def test_completions_for_unknown_tasks_are_counted_and_dropped(task: int) -> None:
+    """A ledger from an earlier topology may have unknown tasks. The other tasks are notified."""
     box = CompletionBox(topology())
     box.acked = {task: [5, 6], 1: [7]}
     box.failed = {task: [8]}
@@ -384,7 +384,7 @@ def test_completions_for_nobody_are_counted_and_dropped(task: int) -> None:
 
 
 def test_frames_of_completions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As frames of acks are."""
+    """The limit is the same as for ack frames."""
     monkeypatch.setattr(completion_box, "_MAX_ROWS", 2)
     box = CompletionBox(topology())
     box.acked = {1: [1, 2, 3, 4, 5]}

@@ -1,4 +1,4 @@
-"""The records of an epoch: columns among single ones, and each has its number."""
+"""The records of an epoch: columns and single records, with a number each."""
 
 import pytest
 
@@ -19,7 +19,7 @@ ALL = [
 
 
 def test_records_in_columns_are_numbered_among_the_others() -> None:
-    """Iterated, and asked for one by one."""
+    """Iteration and indexing return the same records."""
     records = EpochRecords([FRAME, COLUMNS, FRAME, WITH_HEADERS])
     assert list(records) == ALL
     assert len(records) == len(ALL)
@@ -36,7 +36,7 @@ def test_none_are_none() -> None:
 
 
 def test_columns_of_different_lengths_are_refused() -> None:
-    """Nothing is dropped in silence."""
+    """No record is dropped silently."""
     with pytest.raises(ValueError, match="1 keys, 2 values, 2 headers"):
         SinkRecords("counts", ["a"], ["1", "2"], None, 7)
     with pytest.raises(ValueError, match="2 keys, 2 values, 1 headers"):

@@ -1,4 +1,4 @@
-"""How long a record is for Kafka."""
+"""The size of a record in Kafka."""
 
 from itertools import product
 
@@ -9,7 +9,11 @@ from kstorm.core.record_size import MAX_RECORD_BYTES, all_short, record_bytes, t
 
 
 def test_a_record_has_the_length_that_a_broker_sees() -> None:
-    """Counted by hand: 61 bytes before the records of a batch, then a length, attributes, two differences, the pairs."""
+    """The expected size is counted by hand.
+
+    It is 61 bytes before the records of a batch, then a length, attributes, two differences, and the
+    pairs.
+    """
     assert record_bytes(OutgoingRecord("t", 0, None)) == 61 + 1 + 3 + 1 + 1 + 1
     assert (
         record_bytes(OutgoingRecord("t", 0, b"value", b"key")) == 61 + 1 + 3 + (1 + 3) + (1 + 5) + 1
@@ -22,7 +26,7 @@ def test_a_record_has_the_length_that_a_broker_sees() -> None:
 
 @pytest.mark.parametrize("length", [63, 64, 8191, 8192, 1_048_575, 1_048_576])
 def test_lengths_are_written_with_seven_bits_a_byte(length: int) -> None:
-    """And a sign, so the steps are at the powers of 64, 8192 and so on."""
+    """Lengths are signed, so the steps are at the powers of 64, 8192 and so on."""
     digits = 1 + sum(length >= step for step in (64, 8192, 1_048_576))
     body = 3 + 1 + digits + length + 1
     before = 1 + sum(body >= step for step in (64, 8192, 1_048_576))
@@ -32,8 +36,8 @@ def test_lengths_are_written_with_seven_bits_a_byte(length: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "part"), list(product(("text", "bytes"), ("value", "key", "header")))
 )
-def test_what_no_client_sends_is_too_large(kind: str, part: str) -> None:
-    """Whatever it is that is long; up to the limit nothing is said."""
+def test_record_above_the_client_limit_is_too_large(kind: str, part: str) -> None:
+    """The limit applies to each part of a record. A record at the limit is accepted."""
 
     def made(size: int) -> OutgoingRecord:
         data = "x" * size if kind == "text" else b"x" * size
@@ -51,13 +55,13 @@ def test_what_no_client_sends_is_too_large(kind: str, part: str) -> None:
 
 
 def test_characters_of_several_bytes_count_as_such() -> None:
-    """A text may be short and its UTF-8 long."""
+    """A short text may have a long UTF-8 encoding."""
     assert too_large(OutgoingRecord("t", 0, "€" * (MAX_RECORD_BYTES // 3)))
     assert not too_large(OutgoingRecord("t", 0, "€" * (MAX_RECORD_BYTES // 4)))
 
 
 def test_records_are_short_together() -> None:
-    """Then none of them needs a look: not even as UTF-8 is one too large."""
+    """Then the size of each record need not be computed, because none can be too large in UTF-8."""
     assert all_short(["key", None], [b"value", ""])
     many = ["x" * 1024] * 1024
     assert not all_short(many, [])

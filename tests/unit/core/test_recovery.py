@@ -1,4 +1,4 @@
-"""Which local copies are trusted, and from where the log is read."""
+"""Validity of local copies, and the log offset at which the recovery starts."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ LOG = ChangelogState(b"topic", low=0, high=200, tombstone_secs=DAY)
 
 
 def test_valid_copy_reads_only_later_records() -> None:
-    """And says no sooner than at its end that it is newer than it was."""
+    """The copy counts as newer only after the read has reached the end."""
     assert plan_recovery(COPY, LOG, NOW) == RecoveryPlan(100, "", COPY.current)
 
 
 def test_a_copy_at_the_end_reads_nothing() -> None:
-    """Not even if it has never seen a record of a topic that is empty."""
+    """This includes the copy of an empty topic, which has no records."""
     assert plan_recovery(COPY._replace(reached=199), LOG, NOW).start == 200
     assert plan_recovery(COPY._replace(reached=-1), LOG._replace(high=0), NOW) == RecoveryPlan(
         0, "", COPY.current
@@ -26,7 +26,7 @@ def test_a_copy_at_the_end_reads_nothing() -> None:
 
 
 def test_compacted_records_are_not_requested() -> None:
-    """Its keys have later records, or tombstones that are still there."""
+    """Its keys have later records, or tombstones that still exist."""
     assert plan_recovery(COPY, LOG._replace(low=150), NOW).start == 150
 
 
@@ -65,7 +65,10 @@ def test_compacted_records_are_not_requested() -> None:
     ],
 )
 def test_invalid_copy_is_discarded(copy: LocalCopy | None, log: ChangelogState, why: str) -> None:
-    """It is emptied, all is read, and it counts as current from now on, should the reading be broken off."""
+    """The partition is emptied and read from the start.
+
+    An interrupted read counts as current from now.
+    """
     start, distrust, since = plan_recovery(copy, log._replace(low=7), NOW)
     assert (start, since) == (7, NOW)
     assert why in distrust
@@ -73,12 +76,15 @@ def test_invalid_copy_is_discarded(copy: LocalCopy | None, log: ChangelogState, 
 
 @pytest.mark.parametrize("age", [0.74 * DAY, 0.0, -0.24 * DAY])
 def test_clocks_may_differ(age: float) -> None:
-    """By a quarter of the time that deletions are kept, at both ends together with the reading."""
+    """The difference plus the time of the read may be a quarter of the tombstone retention."""
     assert not plan_recovery(COPY._replace(current=NOW - age), LOG, NOW).distrust
 
 
 def test_interrupted_recoveries_do_not_make_the_copy_younger() -> None:
-    """What a piece includes is as old as the copy that it was added to: what was deleted in between may be ahead of it."""
+    """A partial recovery is as old as the copy that it extended.
+
+    It may still hold keys that were deleted in between.
+    """
     copy: Any = COPY
     for reached in range(100, 104):
         copy = LocalCopy(b"topic", reached, plan_recovery(copy, LOG, NOW + reached).since)

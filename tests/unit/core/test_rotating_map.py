@@ -1,4 +1,4 @@
-"""Entries live for a number of rotations after they were last put."""
+"""Entries live for a number of rotations after their last put."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from kstorm.core.rotating_map import RotatingMap
 
 @pytest.mark.parametrize("buckets", [2, 3, 5])
 def test_an_entry_expires_with_the_last_bucket(buckets: int) -> None:
-    """With n buckets the n-th rotation after a put returns the entry, and no earlier one."""
+    """With n buckets, the n-th rotation after a put returns the entry, and no earlier one does."""
     entries: RotatingMap[str, int] = RotatingMap(buckets)
     entries.put("a", 1)
     for _ in range(buckets - 1):
@@ -18,8 +18,8 @@ def test_an_entry_expires_with_the_last_bucket(buckets: int) -> None:
     assert len(entries) == 0
 
 
-def test_a_put_begins_a_new_life() -> None:
-    """An entry that is put again is in the map once, and as young as its last put."""
+def test_put_restarts_the_lifetime() -> None:
+    """A repeated put keeps a single entry, with the age of the last put."""
     entries: RotatingMap[str, int] = RotatingMap(2)
     entries.put("a", 1)
     entries.rotate()
@@ -30,7 +30,7 @@ def test_a_put_begins_a_new_life() -> None:
 
 
 def test_a_popped_entry_does_not_expire() -> None:
-    """Pop finds an entry of any age, once."""
+    """Pop returns an entry of any age, once."""
     entries: RotatingMap[str, int] = RotatingMap(3)
     entries.put_new("old", 1)
     entries.rotate()
@@ -39,7 +39,7 @@ def test_a_popped_entry_does_not_expire() -> None:
     assert [entries.rotate() for _ in range(4)] == [{}, {}, {}, {}]
 
 
-def test_one_bucket_is_none() -> None:
-    """An entry in a map of one bucket could expire the moment it was put."""
+def test_single_bucket_is_refused() -> None:
+    """An entry in a map of one bucket could expire immediately."""
     with pytest.raises(ValueError, match="1 buckets: it needs at least 2"):
         RotatingMap(1)

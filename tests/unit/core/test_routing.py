@@ -1,4 +1,4 @@
-"""Groupings: which tasks get a tuple, in every process the same."""
+"""Groupings: they choose the tasks for a tuple, and choose the same in every process."""
 
 import os
 import string
@@ -31,7 +31,7 @@ TASKS = 4
 
 
 class Source(Spout):
-    """Two fields on the default stream, one on a direct stream."""
+    """Declares two fields on the default stream, and one on a direct stream."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("key", "other")
@@ -41,7 +41,7 @@ class Source(Spout):
 def wired(
     *group: Callable[[BoltDeclarer], object], tasks: int = TASKS, spouts: int = 2
 ) -> Topology:
-    """A spout and one bolt a grouping: task ids 1 and 2, then `tasks` for each bolt."""
+    """Builds a spout and one bolt per grouping: task ids 1 and 2, then `tasks` for each bolt."""
     builder = TopologyBuilder("t")
     builder.set_spout("source", Source(), spouts)
     for number, declare in enumerate(group):
@@ -54,14 +54,14 @@ def route_of(topology: Topology, stream: str = "default", task: int = 0) -> Stre
 
 
 def chosen(route: StreamRoutes, *values: Any) -> list[int]:
-    """Ids of the tasks that get a tuple."""
+    """Returns the ids of the tasks that get a tuple."""
     return [
         target for choose in route.choosers for lane in choose(values) for target in lane.targets
     ]
 
 
 def test_shuffle_gives_equal_shares() -> None:
-    """Every task in turn; none and local-or-shuffle are the same."""
+    """It takes the tasks in turn. None and local-or-shuffle groupings do the same."""
     for declare in (
         lambda b: b.shuffle_grouping("source"),
         lambda b: b.none_grouping("source"),
@@ -73,20 +73,20 @@ def test_shuffle_gives_equal_shares() -> None:
 
 
 def test_shuffling_tasks_begin_at_different_targets() -> None:
-    """Many spout tasks that each emit one tuple do not all emit it to the same bolt task."""
+    """Otherwise many spout tasks with one tuple each would all choose the same bolt task."""
     topology = wired(lambda b: b.shuffle_grouping("source"))
     assert [chosen(route_of(topology, task=task), 1, 2) for task in (0, 1)] == [[3], [4]]
 
 
 def test_all_and_global() -> None:
-    """To everyone; to the lowest task id."""
+    """All goes to every task, and global to the task with the lowest id."""
     assert chosen(route_of(wired(lambda b: b.all_grouping("source"))), 1, 2) == [3, 4, 5, 6]
     route = route_of(wired(lambda b: b.global_grouping("source")))
     assert {task for i in range(20) for task in chosen(route, i, i)} == {3}
 
 
 def test_each_consumer_gets_its_share() -> None:
-    """Both consumers of a stream get its tuples, each by its own grouping, in the order of their declaration."""
+    """Each consumer gets the tuples by its own grouping, in the order of declaration."""
     route = route_of(
         wired(lambda b: b.global_grouping("source"), lambda b: b.all_grouping("source"))
     )
@@ -94,13 +94,13 @@ def test_each_consumer_gets_its_share() -> None:
 
 
 def test_stream_without_consumers_has_no_lanes() -> None:
-    """It has routes, with nobody in them."""
+    """It has routes without targets."""
     topology = wired(lambda b: b.direct_grouping("source", "to-one"))
     assert chosen(route_of(topology), 1, 2) == []
 
 
 def test_fields_grouping_looks_at_its_fields_only() -> None:
-    """Equal values of the fields, equal task, whatever the other values; and all tasks are used."""
+    """Equal values of these fields choose the same task. Together the keys use all tasks."""
     for fields, other in ((["key"], 1), (["key", "other"], 0)):
         route = route_of(wired(lambda b, fields=fields: b.fields_grouping("source", fields)))  # type: ignore[misc]
         by_key = {f"k{i}": chosen(route, f"k{i}", 0) for i in range(200)}
@@ -111,7 +111,7 @@ def test_fields_grouping_looks_at_its_fields_only() -> None:
 
 
 def test_fields_grouping_is_the_same_for_every_emitter() -> None:
-    """Two tasks of the emitting component send a key to one task."""
+    """Two tasks of the emitting component choose the same task for a key."""
     topology = wired(lambda b: b.fields_grouping("source", "key"))
     first, second = route_of(topology, task=0), route_of(topology, task=1)
     assert all(chosen(first, key, 0) == chosen(second, key, 0) for key in map(str, range(100)))
@@ -122,7 +122,7 @@ def test_fields_grouping_is_the_same_for_every_emitter() -> None:
     [(1, 1.0, True), (0, 0.0, -0.0, False), (2**53, float(2**53)), (10**20 * 1.0, 10.0**20)],
 )
 def test_equal_numbers_go_to_the_same_task(equal: Sequence[Any]) -> None:
-    """What is equal in Python is one key, whether it is an int, a float or a bool."""
+    """Values that are equal in Python are one key, whether int, float or bool."""
     route = route_of(wired(lambda b: b.fields_grouping("source", "key"), tasks=97))
     assert len({tuple(chosen(route, value, 0)) for value in equal}) == 1
 
@@ -142,8 +142,8 @@ def test_equal_numbers_go_to_the_same_task(equal: Sequence[Any]) -> None:
         {"b": 1},
     ],
 )
-def test_whatever_the_wire_can_carry_is_a_key(key: Any) -> None:
-    """Large floats, lists and dicts too; equal dicts of another order are one key."""
+def test_every_encodable_value_is_a_key(key: Any) -> None:
+    """This includes large floats, lists and dicts. Dicts are equal in any order."""
     route = route_of(
         wired(
             lambda b: b.fields_grouping("source", "key"),
@@ -157,7 +157,7 @@ def test_whatever_the_wire_can_carry_is_a_key(key: Any) -> None:
 
 
 def test_unencodable_value_is_refused_as_a_key() -> None:
-    """The emit is refused, with the value."""
+    """The error shows the value."""
     route = route_of(wired(lambda b: b.fields_grouping("source", "key")))
     with pytest.raises(EmitError, match=r"cannot group by \[<object object"):
         chosen(route, object(), 0)
@@ -170,7 +170,7 @@ def test_unencodable_value_is_refused_as_a_key() -> None:
 
 
 def test_repeated_key_goes_to_the_same_task() -> None:
-    """The cache of keys changes nothing, also when it has overflowed."""
+    """The cache of keys does not change the choice, also when it overflows."""
     route = route_of(wired(lambda b: b.fields_grouping("source", "key")))
     before = {key: chosen(route, key, 0) for key in ("a", "b", "c")}
     for i in range(70_000):
@@ -179,7 +179,7 @@ def test_repeated_key_goes_to_the_same_task() -> None:
 
 
 def test_fields_grouping_is_the_same_in_every_process() -> None:
-    """Python salts `hash` per process; the hash of keys is not salted."""
+    """Python salts `hash` per process. The hash of keys has no salt."""
     script = (
         "from kstorm.core.routing import stable_hash\n"
         "print([stable_hash([k]) for k in ('apple', b'apple', 7, 7.5, None, ['x', 1])], len({hash('apple'), hash('b')}))"
@@ -200,14 +200,14 @@ def test_fields_grouping_is_the_same_in_every_process() -> None:
 
 
 def test_the_hash_of_keys_never_changes() -> None:
-    """A later version that hashed otherwise would split the state of every stateful bolt."""
+    """A different hash in a later version would split the state of every stateful bolt."""
     assert stable_hash(["apple"]) == 4_061_005_286
     assert stable_hash([1, "a", None]) == 3_607_126_713
     assert stable_hash([{"b": [2], "a": 1}]) == 222_123_704
 
 
 def test_partial_keys_use_two_tasks_a_key_and_balance() -> None:
-    """One hot key is shared by two tasks, half each; a key never sees a third task."""
+    """Two tasks share a hot key evenly. A third task never gets it."""
     route = route_of(wired(lambda b: b.partial_key_grouping("source", "key"), tasks=8))
     hot = Counter(task for _ in range(1000) for task in chosen(route, "hot", 0))
     assert len(hot) == 2
@@ -225,7 +225,10 @@ def test_partial_keys_use_two_tasks_a_key_and_balance() -> None:
 
 
 def both_choices(topology: Topology, key: Any) -> frozenset[int]:
-    """Where a partial key may go: a task that has sent nothing yet sends its second tuple to the other choice."""
+    """Returns the two choices of a partial key.
+
+    A new task sends its second tuple to the other choice.
+    """
     route = route_of(topology)
     return frozenset(task for _ in range(2) for task in chosen(route, key, 0))
 
@@ -233,7 +236,7 @@ def both_choices(topology: Topology, key: Any) -> frozenset[int]:
 @pytest.mark.parametrize("length", [1, 2, 5, 10, 30])
 @pytest.mark.parametrize("fields", [["key"], ["key", "other"]])
 def test_every_pair_of_tasks_is_some_keys_choice(length: int, fields: list[str]) -> None:
-    """Keys of one length too: two choices each, all 28 pairs of 8 tasks about as often, so all tasks share the load."""
+    """Keys of one length choose all 28 pairs of 8 tasks about equally often, so the load is even."""
     random = Random(length)
     letters = string.ascii_letters + string.digits + "äöüß€"
     keys = list(
@@ -251,7 +254,7 @@ def test_every_pair_of_tasks_is_some_keys_choice(length: int, fields: list[str])
 
 @pytest.mark.parametrize("length", [5, 10])
 def test_both_of_two_tasks_are_used_for_a_key(length: int) -> None:
-    """With two tasks there is one pair, and every key has it."""
+    """With two tasks, every key has the same pair."""
     random = Random(length)
     topology = wired(lambda b: b.partial_key_grouping("source", "key"), tasks=2)
     for key in ("".join(random.choices(string.ascii_lowercase, k=length)) for _ in range(200)):
@@ -259,13 +262,13 @@ def test_both_of_two_tasks_are_used_for_a_key(length: int) -> None:
 
 
 def test_a_partial_key_of_one_task() -> None:
-    """There is nothing to choose."""
+    """There is only one choice."""
     route = route_of(wired(lambda b: b.partial_key_grouping("source", "key"), tasks=1))
     assert {task for key in range(20) for task in chosen(route, key, 0)} == {3}
 
 
 def test_the_choices_for_a_key_never_change() -> None:
-    """Nor differ from one process or version of Python to another: at most two tasks see a key."""
+    """They are the same in every process and version of Python, so at most two tasks see a key."""
     topology = wired(lambda b: b.partial_key_grouping("source", "key"), tasks=8)
     choices = [both_choices(topology, key) for key in ("apple", 7, b"x", ["x", 1])]
     assert choices == [{6, 10}, {7, 9}, {4, 10}, {3, 8}]
@@ -281,7 +284,7 @@ def test_unknown_grouping_is_an_error() -> None:
 
 
 def test_a_direct_stream_has_a_lane_for_each_task() -> None:
-    """Nothing is chosen on a direct stream: the emitter names the task."""
+    """The emitter names the task."""
     route = route_of(wired(lambda b: b.direct_grouping("source", "to-one")), "to-one")
     assert route.is_direct
     assert route.choosers == []
@@ -290,7 +293,7 @@ def test_a_direct_stream_has_a_lane_for_each_task() -> None:
 
 
 class Chosen(CustomStreamGrouping):
-    """Chooses what the test says, and notes how it was prepared."""
+    """Returns the test's choice, and records the arguments of `prepare`."""
 
     def __init__(self, choice: Any) -> None:
         self.choice = choice
@@ -307,7 +310,7 @@ class Chosen(CustomStreamGrouping):
 
 
 def test_custom_grouping_chooses_by_task_id() -> None:
-    """One, several or none; every emitting task prepares a copy of its own."""
+    """It may choose one, several or no tasks. Each emitting task prepares its own copy."""
     template = Chosen(lambda values: values[0])
     topology = wired(lambda b: b.custom_grouping("source", template))
     for task in (0, 1):
@@ -318,7 +321,7 @@ def test_custom_grouping_chooses_by_task_id() -> None:
 
 @pytest.mark.parametrize("choice", [[1], [3, 7], None, 3, [[3]], ["3"]])
 def test_custom_grouping_that_chooses_wrongly(choice: Any) -> None:
-    """Ids that are no tasks of the consumer, or no list of ids, are refused with what was returned."""
+    """The error shows a result that is not a list, or that has ids of other tasks."""
     route = route_of(wired(lambda b: b.custom_grouping("source", Chosen(choice))))
     with pytest.raises(
         EmitError,

@@ -1,4 +1,4 @@
-"""A spout's process: what is sent first, how long it rests, and how a task ends while its trees are open."""
+"""A spout's process: the order of sends, its rests, and the end of a task with open trees."""
 
 from functools import partial
 from math import inf
@@ -32,7 +32,7 @@ from tests.unit.core.engines import Driven, Journal, spout_engine, topics
 
 
 class Numbers(Spout):
-    """Emits what a test gives it, and notes what it is asked. All tasks share that."""
+    """Emits the test's numbers, and records its calls for all tasks."""
 
     def __init__(self) -> None:
         self.waiting: list[int] = []
@@ -77,7 +77,7 @@ def topology(spout: Spout, **settings: Any) -> Topology:
 
 
 class Spouts(Driven):
-    """A spout's engine by hand."""
+    """A spout engine driven by hand."""
 
     def __init__(self, spout: Spout, journal: Journal | None = None, **settings: Any) -> None:
         self.spouts = spout_engine(topology(spout, **settings), "spout", journal)
@@ -87,7 +87,7 @@ class Spouts(Driven):
         return self.do(self.spouts.emit(self.now))
 
     def begun(self) -> list[int]:
-        """The roots of the trees whose begin was sent; what was sent is kept no longer."""
+        """Removes the sent records, and returns the roots of the trees that began."""
         records = [
             record
             for send in self.take(Send)
@@ -117,7 +117,7 @@ def released(effects: list[Effect]) -> list[Effect]:
 
 
 def test_tuples_are_sent_before_the_news_that_their_trees_begin() -> None:
-    """A tree that is known before it exists would be complete at the first ack of a part of it."""
+    """Otherwise the first partial ack could complete the tree."""
     numbers = Numbers()
     spout = Spouts(numbers)
     spout.assign(t0=0)
@@ -128,7 +128,7 @@ def test_tuples_are_sent_before_the_news_that_their_trees_begin() -> None:
 
 
 def test_a_turn_asks_until_there_is_nothing_or_the_share_is_used_up() -> None:
-    """A spout that always has something must not keep completions and timeouts from their turn."""
+    """A spout with endless input must not delay completions and timeouts."""
     numbers = Numbers()
     spout = Spouts(numbers)
     spout.assign(t0=0)
@@ -141,7 +141,7 @@ def test_a_turn_asks_until_there_is_nothing_or_the_share_is_used_up() -> None:
 
 
 def test_turns_without_a_tuple_are_ever_further_apart() -> None:
-    """Up to 16 times; the first tuple ends the rest."""
+    """Rests grow up to 16 times. The first tuple ends them."""
     numbers = Numbers()
     spout = Spouts(numbers, topology_sleep_spout_wait_strategy_time_ms=2)
     spout.assign(t0=0)
@@ -158,7 +158,7 @@ def test_turns_without_a_tuple_are_ever_further_apart() -> None:
 
 
 def test_quiet_spouts_rest_longer() -> None:
-    """Somebody else looks for something to emit then."""
+    """The driver ends a long rest as soon as the source has messages."""
     quiet = True
     spout = Spouts(Numbers(), topology_sleep_spout_wait_strategy_time_ms=10)
     spout.spouts.quiet = lambda: quiet
@@ -177,7 +177,7 @@ def test_quiet_spouts_rest_longer() -> None:
 
 
 def test_spouts_get_their_turns_when_they_are_due() -> None:
-    """Nothing but the clock asks for them: one at once, and one after each rest."""
+    """Only the clock triggers them: the first at once, and the others after each rest."""
     numbers = Numbers()
     spout = Spouts(numbers)
     spout.assign(t0=0)
@@ -190,7 +190,7 @@ def test_spouts_get_their_turns_when_they_are_due() -> None:
     numbers.waiting.append(1)
     assert spout.spouts.due <= spout.now
     assert len(wake(0)) == 1
-    assert spout.spouts.due == spout.now  # it had something to emit, so it does not rest
+    assert spout.spouts.due == spout.now  # it emitted, so it does not rest
     assert wake(0) == []
     rest = spout.spouts.due - spout.now
     assert rest == pytest.approx(0.001)
@@ -200,7 +200,7 @@ def test_spouts_get_their_turns_when_they_are_due() -> None:
 
 
 def test_turn_is_not_due_while_one_is_taken() -> None:
-    """A driver that goes by `due` would otherwise ask for it all the time."""
+    """A driver that follows `due` would otherwise start a second turn in a busy loop."""
     spout = Spouts(Numbers())
     spout.assign(t0=0)
     (turn,) = spout.spouts.emit(spout.now)
@@ -211,7 +211,7 @@ def test_turn_is_not_due_while_one_is_taken() -> None:
 
 
 def test_polls_wait_behind_all_other_work() -> None:
-    """Each step of a task's release waits for one poll at most, and not for all in hand."""
+    """Each step of a release waits for at most one poll, and not for all records in hand."""
     numbers = Numbers()
     spout = Spouts(numbers)
     spout.assign(t0=0)
@@ -224,10 +224,10 @@ def test_polls_wait_behind_all_other_work() -> None:
     spout.do([turn])
     assert numbers.notes[-1] == "close"
     assert engine.frames_in == 1
-    assert engine.intake.records == 0  # what was not executed is not in hand any more
+    assert engine.intake.records == 0  # a revoked record no longer counts as in hand
 
 
-def test_a_deactivated_topology_emits_nothing_and_hears_of_its_trees() -> None:
+def test_deactivated_topology_emits_nothing_and_gets_completions() -> None:
     numbers = Numbers()
     spout = Spouts(numbers)
     spout.assign(t0=0)
@@ -247,7 +247,7 @@ def test_a_deactivated_topology_emits_nothing_and_hears_of_its_trees() -> None:
 
 
 def test_a_spout_that_was_never_active_is_not_deactivated() -> None:
-    """A task that comes to a process while the topology is deactivated."""
+    """The process gets the task while the topology is inactive."""
     numbers = Numbers()
     spout = Spouts(numbers)
     spout.spouts.active = False
@@ -258,7 +258,7 @@ def test_a_spout_that_was_never_active_is_not_deactivated() -> None:
 
 
 def test_an_activate_that_raises_ends_the_process() -> None:
-    """Half active it cannot be."""
+    """The spout may be partially activated."""
 
     class Broken(Numbers):
         def activate(self) -> None:
@@ -270,11 +270,11 @@ def test_an_activate_that_raises_ends_the_process() -> None:
         spout.emit()
 
 
-# What cannot be used.
+# Invalid input.
 
 
-def test_completions_that_are_no_frame_become_dead_letters() -> None:
-    """And the record after them is heard."""
+def test_invalid_completions_become_dead_letters() -> None:
+    """The spout still receives the next completion."""
     numbers = Numbers()
     spout = Spouts(numbers)
     spout.assign(t1=0)
@@ -306,8 +306,8 @@ def test_completions_that_cannot_be_decoded_are_a_dead_letter() -> None:
     )
 
 
-def test_a_spout_hears_when_its_dead_letter_is_stored() -> None:
-    """Not when it is sent: its offset would move on past a message that is nowhere."""
+def test_spout_is_notified_when_its_dead_letter_is_stored() -> None:
+    """The callback does not come with the send, because the letter could still be lost."""
     stored: list[int] = []
 
     class Giving(Numbers):
@@ -333,7 +333,10 @@ def test_a_spout_hears_when_its_dead_letter_is_stored() -> None:
 
 
 def test_a_letter_has_the_component_whose_task_failed_and_what_the_process_puts_on_it() -> None:
-    """No component has the task 99: somebody else has said that. Letters without coordinates do not replace each other."""
+    """The unknown task 99 gets no component name.
+
+    Letters without coordinates do not replace each other.
+    """
 
     class Losing(Numbers):
         def next_tuple(self) -> None:
@@ -363,7 +366,7 @@ def test_a_letter_has_the_component_whose_task_failed_and_what_the_process_puts_
 
 
 def with_open_tree(journal: Journal | None = None, **settings: Any) -> tuple[Spouts, Numbers, int]:
-    """One task, whose one tree is open."""
+    """Builds one task with one open tree."""
     numbers = Numbers()
     spout = Spouts(numbers, journal, topology_message_timeout_secs=1000, **settings)
     spout.assign(t0=0)
@@ -374,7 +377,7 @@ def with_open_tree(journal: Journal | None = None, **settings: Any) -> tuple[Spo
 
 
 def test_a_task_that_leaves_emits_no_more_and_waits_for_its_trees() -> None:
-    """It hears of them meanwhile, and closes when the last has ended."""
+    """It still receives their completions, and closes after the last one."""
     journal = Journal()
     spout, numbers, root = with_open_tree(journal)
     assert released(spout.revoke(0)) == []
@@ -389,7 +392,7 @@ def test_a_task_that_leaves_emits_no_more_and_waits_for_its_trees() -> None:
 
 @pytest.mark.parametrize("patience", [5, 90])
 def test_a_task_that_leaves_waits_no_longer_than_it_may(patience: float) -> None:
-    """Its trees are begun again by the next owner. The time may well be above a minute."""
+    """The next owner emits its messages again. The limit may be above a minute."""
     spout, numbers, _ = with_open_tree(topology_drain_timeout_secs=patience)
     spout.revoke(0)
     assert released(spout.tick(patience - 1)) == []
@@ -399,7 +402,7 @@ def test_a_task_that_leaves_waits_no_longer_than_it_may(patience: float) -> None
 
 
 @pytest.mark.parametrize("method", ["deactivate", "close"])
-def test_what_a_last_call_raises_is_reported_and_the_others_are_closed(method: str) -> None:
+def test_error_in_a_last_call_is_reported_and_the_others_are_closed(method: str) -> None:
     class Untidy(Numbers):
         pass
 
@@ -411,7 +414,7 @@ def test_what_a_last_call_raises_is_reported_and_the_others_are_closed(method: s
     journal, untidy = Journal(), Untidy()
     spout = Spouts(untidy, journal)
     spout.assign(t0=0, t1=0)
-    spout.emit()  # which activates them
+    spout.emit()  # activates them
     assert released(spout.revoke(0, 1)) == [Close(0), Release(0), Close(1), Release(1)]
     assert untidy.notes[-2:] == ["close", "close"]
     assert journal.errors == [("no", f"in {method}")] * 2

@@ -1,4 +1,4 @@
-"""Epochs of a spout: its position goes with what it emitted."""
+"""The epochs of a spout commit its position with its emits."""
 
 from math import inf
 
@@ -34,8 +34,8 @@ def emit(made: Driven) -> list[Effect]:
 
 
 @pytest.mark.parametrize("method", ["deactivate", "close"])
-def test_what_a_leaving_spouts_last_call_raises_is_reported(method: str) -> None:
-    """The process goes on, with all its other tasks; the task is let go of as ever."""
+def test_error_in_the_last_call_of_a_spout_is_reported(method: str) -> None:
+    """The process continues with its other tasks, and releases this one as usual."""
 
     def raises() -> None:
         raise RuntimeError("no")
@@ -52,7 +52,7 @@ def test_what_a_leaving_spouts_last_call_raises_is_reported(method: str) -> None
 
 
 def test_a_spouts_position_is_committed_with_what_it_emitted() -> None:
-    """It hears up to where it is committed after that; nothing else is sent."""
+    """The spout then receives the committed position. Nothing else is sent."""
     spout, made = spouts()
     made.assign(t0=0)
     made.now = 1.0
@@ -75,7 +75,7 @@ def test_a_spouts_position_is_committed_with_what_it_emitted() -> None:
 
 
 def test_a_spout_waits_while_much_waits_to_be_written() -> None:
-    """The memory that an epoch may take has a bound, however long a transaction takes."""
+    """The memory of an epoch is limited, however long a transaction takes."""
     spout, made = spouts()
     made.assign(t0=0)
     made.now = 1.0
@@ -93,8 +93,8 @@ def test_a_spout_waits_while_much_waits_to_be_written() -> None:
     assert spout.at > before
 
 
-def test_a_life_begins_in_its_first_epoch() -> None:
-    """The ackers hear it before the trees of that life, and once."""
+def test_first_epoch_announces_the_run() -> None:
+    """The ackers receive the start of the run once, and before its trees."""
     _, made = spouts()
     made.assign(t0=0)
     heard: list[tuple[bool, bool]] = []
@@ -112,8 +112,11 @@ def test_a_life_begins_in_its_first_epoch() -> None:
 
 
 def test_nothing_is_written_before_a_position_is_known() -> None:
-    """A transaction without offsets is not refused to a process that has lost its tasks; the ackers would drop the trees of their
-    next owner, whose tuples were pending for ever (the simulation's seed 505069)."""
+    """Kafka would accept a transaction without offsets from a process that has lost its tasks.
+
+    The ackers would then drop the trees of the next owner, and its tuples would stay pending forever
+    (the simulation's seed 505069).
+    """
     spout, made = spouts()
     spout.knows = False
     made.assign(t0=0)
@@ -130,7 +133,7 @@ def test_nothing_is_written_before_a_position_is_known() -> None:
 
 
 def test_a_task_that_leaves_before_it_knows_its_position_leaves_at_once() -> None:
-    """There is nothing that it could have left to write."""
+    """It has nothing to write."""
     spout, made = spouts()
     spout.knows = False
     made.assign(t0=0)
@@ -139,8 +142,8 @@ def test_a_task_that_leaves_before_it_knows_its_position_leaves_at_once() -> Non
     assert (made.take(Transact), made.take(Release)) == ([], [Release(0)])
 
 
-def test_a_task_that_left_before_its_life_was_told_of_says_nothing() -> None:
-    """Said later, it would end the trees of the task's next owner (the simulation's seed 209315)."""
+def test_task_that_leaves_early_does_not_announce_its_run() -> None:
+    """A late record would end the trees of the task's next owner (the simulation's seed 209315)."""
     _, made = spouts()
     made.assign(t0=0)
     answer(made, made.take(Transact)[0])
@@ -148,7 +151,7 @@ def test_a_task_that_left_before_its_life_was_told_of_says_nothing() -> None:
     for waits in (
         False,
         True,
-    ):  # the second time its position is known, so there is nothing that an epoch is cut for
+    ):  # its position is known the second time, so no epoch is needed
         if waits:
             made.assign(t0=0)
         assert outbox.has_acks is waits
@@ -158,7 +161,7 @@ def test_a_task_that_left_before_its_life_was_told_of_says_nothing() -> None:
 
 
 def test_late_trees_are_reported_with_their_messages() -> None:
-    """And with the places that they take, because nothing gives these back before they end."""
+    """The report includes their pending slots, because only the end of a tree frees its slot."""
     builder = TopologyBuilder(
         "t",
         Config(

@@ -1,4 +1,4 @@
-"""A spout task: what it tracks, which acks and fails its spout gets, and when."""
+"""A spout task: tracking, and the delivery of acks and fails to its spout."""
 
 import asyncio
 from typing import Any
@@ -26,7 +26,10 @@ def harness() -> Harness:
 
 
 def test_a_tracked_tuple_is_announced_with_all_its_copies(harness: Harness) -> None:
-    """Init carries the XOR of the edges of every copy, and names this task; each copy carries the root and its own edge."""
+    """Init has the XOR of all copies' edges, and this task.
+
+    Each copy has the root and its own edge.
+    """
     targets: list[Any] = []
     harness.next_tuple(lambda: targets.extend(harness.emit(["apple"], message_id="m1")))
     assert targets == [3, 5]
@@ -42,7 +45,7 @@ def test_a_tracked_tuple_is_announced_with_all_its_copies(harness: Harness) -> N
 
 
 def test_ack_and_fail_reach_the_spout_with_its_own_message_id(harness: Harness) -> None:
-    """Any object but None can be a message id, a false one too."""
+    """Every object except None is a valid message id, also a false one."""
     message = {"any": "object"}
     first, second, third = harness.send(message), harness.send(0), harness.send("")
     harness.told(acked=[second, first], failed=[third])
@@ -54,13 +57,13 @@ def test_ack_and_fail_reach_the_spout_with_its_own_message_id(harness: Harness) 
 
 
 def test_one_message_emitted_twice_is_two_trees(harness: Harness) -> None:
-    """A new attempt is a new root."""
+    """Each attempt has its own root."""
     assert harness.send("m") != harness.send("m")
     assert harness.task.in_flight == 2
 
 
 def test_the_latency_of_a_tree(harness: Harness) -> None:
-    """From emit to ack, in seconds of the driver's clock; failures have none."""
+    """The latency is the time from emit to ack by the driver's clock. Failures have none."""
     root = harness.send("m")
     failing = harness.send("n")
     harness.now = 2.5
@@ -69,7 +72,7 @@ def test_the_latency_of_a_tree(harness: Harness) -> None:
 
 
 def test_news_of_unknown_trees_is_counted_and_ignored(harness: Harness) -> None:
-    """Unknown roots, the second ack of a tree, and a fail after the ack change nothing."""
+    """Unknown roots, a second ack, and a fail after the ack change nothing."""
     root = harness.send("m")
     harness.told(acked=[root, root, 999], failed=[root, 998], reset=[997])
     assert harness.spout.acked == ["m"]
@@ -91,7 +94,7 @@ def test_completion_frame_of_wrong_width_is_refused_as_a_whole(
 def test_a_tree_times_out_between_one_and_one_and_a_half_timeouts(
     harness: Harness, emitted_at: float
 ) -> None:
-    """Whenever it was emitted, and not twice."""
+    """This holds for any time of the emit. The timeout comes once."""
     harness.pass_time(emitted_at, every=0.05)
     harness.send("m")
     harness.pass_time(T - 0.06, every=0.05)
@@ -104,7 +107,7 @@ def test_a_tree_times_out_between_one_and_one_and_a_half_timeouts(
 
 
 def test_component_timeout_overrides_the_topology() -> None:
-    """The spout's setting, not the topology's, is its clock."""
+    """The spout's own setting applies."""
     harness = Harness(topology_message_timeout_secs=2)
     harness.send("m")
     harness.pass_time(3.1, every=0.1)
@@ -112,7 +115,7 @@ def test_component_timeout_overrides_the_topology() -> None:
 
 
 def test_without_timeouts_nothing_is_too_late() -> None:
-    """However long it takes; an ack and a failure still end a tree."""
+    """An ack or a failure still ends a tree at any time."""
     harness = Harness(topology_enable_message_timeouts=False, topology_message_timeout_secs=2)
     acked, failed = harness.send("a"), harness.send("f")
     harness.pass_time(1e6, every=1e5)
@@ -122,7 +125,7 @@ def test_without_timeouts_nothing_is_too_late() -> None:
 
 
 def test_late_ack_is_ignored(harness: Harness) -> None:
-    """The spout was notified that the tree failed; that stands."""
+    """The tree has failed and stays failed."""
     root = harness.send("m")
     harness.pass_time(1.5 * T)
     harness.told(acked=[root])
@@ -130,7 +133,7 @@ def test_late_ack_is_ignored(harness: Harness) -> None:
 
 
 def test_reset_gives_the_whole_timeout_again(harness: Harness) -> None:
-    """Counted from the reset; the message id and the time of the emit stay."""
+    """The timeout counts from the reset. The message id and the time of the emit stay."""
     root = harness.send("m")
     harness.pass_time(T - 1)
     harness.told(reset=[root])
@@ -142,7 +145,7 @@ def test_reset_gives_the_whole_timeout_again(harness: Harness) -> None:
 
 
 def test_reset_does_not_last(harness: Harness) -> None:
-    """A tree that was reset once times out like any other."""
+    """The tree times out later, like any other."""
     root = harness.send("m")
     harness.pass_time(T - 1)
     harness.told(reset=[root])
@@ -152,7 +155,7 @@ def test_reset_does_not_last(harness: Harness) -> None:
 
 
 def test_tuples_emitted_after_a_long_sleep_do_not_time_out_early(harness: Harness) -> None:
-    """A process that stood still for minutes must not fail what it emits on waking, by whatever call it emits."""
+    """A process that was paused for minutes must not fail its first emits."""
     old = harness.send("old")
     harness.spout.on_fail = harness.spout.on_ack = harness.emitting(["again"], "again")
     acked = harness.send("acked")
@@ -173,7 +176,7 @@ def test_tuples_emitted_after_a_long_sleep_do_not_time_out_early(harness: Harnes
 
 
 def test_news_that_waited_with_a_sleeping_task_still_counts(harness: Harness) -> None:
-    """On waking, an ack that lay there is taken before the clock is asked."""
+    """After the pause, a waiting ack is processed before the clock is checked."""
     root = harness.send("m")
     harness.now = 10 * T
     harness.told(acked=[root])
@@ -182,7 +185,7 @@ def test_news_that_waited_with_a_sleeping_task_still_counts(harness: Harness) ->
 
 
 def test_max_spout_pending_holds_the_spout_back() -> None:
-    """At the limit `next_tuple` is not called; the task says that it is throttled; an ack or fail lets it go on."""
+    """At the limit, the task does not call `next_tuple` and is throttled. A completion resumes it."""
     harness = Harness(topology_max_spout_pending=2)
     roots = [harness.send(number) for number in range(2)]
     assert not harness.task.throttled
@@ -199,7 +202,7 @@ def test_max_spout_pending_holds_the_spout_back() -> None:
 
 
 def test_the_limit_is_checked_between_calls() -> None:
-    """One call may emit more than the limit; capacity says when to stop, and is never negative."""
+    """One call may exceed the limit. `capacity` is then 0, and never negative."""
     harness = Harness(topology_max_spout_pending=2)
     emits = [harness.emitting([str(number)], number) for number in range(5)]
     harness.next_tuple(lambda: [emit() for emit in emits].clear())
@@ -208,7 +211,7 @@ def test_the_limit_is_checked_between_calls() -> None:
 
 
 def test_deactivated_spout_emits_nothing_but_receives_completions(harness: Harness) -> None:
-    """What is in flight is acked, fails or times out as ever."""
+    """Pending messages are acked, failed or timed out as usual."""
     first, second = harness.send("m1"), harness.send("m2")
     harness.send("m3")
     harness.run(harness.task.deactivate())
@@ -227,7 +230,7 @@ def test_deactivated_spout_emits_nothing_but_receives_completions(harness: Harne
 
 
 def test_activation_changes_are_notified_once(harness: Harness) -> None:
-    """Of each change, however often it is asked for; a task begins inactive."""
+    """Repeated requests for one state make one call. A new task is inactive."""
     told: list[str] = []
     harness.spout.activate = lambda: told.append("activate")  # type: ignore[method-assign]
     harness.spout.deactivate = lambda: told.append("deactivate")  # type: ignore[method-assign]
@@ -242,7 +245,7 @@ def test_activation_changes_are_notified_once(harness: Harness) -> None:
 
 
 def test_a_spout_that_cannot_be_activated_is_not_active(harness: Harness) -> None:
-    """The driver gets the error, and nothing is emitted meanwhile."""
+    """The driver gets the error, and the spout emits nothing."""
 
     def refuse() -> None:
         raise OSError("no queue")
@@ -255,7 +258,7 @@ def test_a_spout_that_cannot_be_activated_is_not_active(harness: Harness) -> Non
 
 
 def test_untracked_tuples_are_not_pending() -> None:
-    """Without a message id nothing is tracked, no news is sent, nothing is held back."""
+    """Without a message id, a tuple is not tracked or limited, and gets no completion."""
     harness = Harness(topology_max_spout_pending=1)
     for _ in range(3):
         assert harness.send() == 0
@@ -266,7 +269,7 @@ def test_untracked_tuples_are_not_pending() -> None:
 
 
 def test_without_ackers_every_message_is_acked_at_once() -> None:
-    """After `next_tuple` returned, as the spout may note the message only after the emit."""
+    """The ack comes after `next_tuple`, because the spout may store the message after the emit."""
     harness = Harness(topology_acker_executors=0)
     seen: list[list[Any]] = []
 
@@ -285,7 +288,7 @@ def test_without_ackers_every_message_is_acked_at_once() -> None:
 
 
 def test_tuple_without_subscribers_is_acked_immediately(harness: Harness) -> None:
-    """There is nothing to wait for; the message must not wait for its timeout."""
+    """The message must not wait for its timeout."""
     harness.next_tuple(harness.emitting([1, 2], "m", stream="unheard"))
     assert harness.spout.acked == ["m"]
     assert harness.task.in_flight == 0
@@ -294,7 +297,7 @@ def test_tuple_without_subscribers_is_acked_immediately(harness: Harness) -> Non
 
 @pytest.mark.parametrize("call", ["ack", "fail"])
 def test_immediate_acks_are_delivered_with_the_next_tick(call: str) -> None:
-    """A spout at its limit that emits to nobody from `ack` or `fail` hears of it with the next tick."""
+    """A spout at its limit gets the ack of an emit without consumers at the next tick."""
     harness = Harness(topology_max_spout_pending=1)
     root = harness.send("m")
     setattr(harness.spout, f"on_{call}", harness.emitting([1, 2], "n", stream="unheard"))
@@ -309,7 +312,7 @@ def test_immediate_acks_are_delivered_with_the_next_tick(call: str) -> None:
 
 
 def test_direct_emits(harness: Harness) -> None:
-    """To the named task, tracked like any other."""
+    """The tuple goes to the named task, and is tracked as usual."""
     assert harness.send("m", stream="to-one", task=4) != 0
     harness.next_tuple(harness.emitting(["pear"], "n", stream="to-one", task=3))
     (send,) = harness.outbox.drain_tuples()
@@ -343,7 +346,7 @@ def test_direct_emits(harness: Harness) -> None:
     ],
 )
 def test_wrong_emits_are_refused(harness: Harness, values: list[Any], how: Any, said: str) -> None:
-    """Nothing is sent, nothing is tracked; the message says what is declared."""
+    """Nothing is sent or tracked. The message lists the declared fields."""
     with pytest.raises(EmitError, match=said):
         harness.emit(values, "m", **how)
     assert harness.outbox.drain_tuples() == []
@@ -352,7 +355,7 @@ def test_wrong_emits_are_refused(harness: Harness, values: list[Any], how: Any, 
 
 @pytest.mark.parametrize("returned", [[3], True, iter(())])
 def test_a_method_that_returns_something(harness: Harness, returned: Any) -> None:
-    """It is an error of the component, in words: a generator, say, has done nothing."""
+    """The task reports it as an error, because a returned generator, for example, has not run."""
     harness.spout.todo = [lambda: returned]
     asyncio.run(drive(harness.task.next_tuple(0.0)))
     ((error, doing),) = harness.errors
@@ -365,7 +368,7 @@ def boom(*_: Any) -> Any:
 
 
 def test_spout_continues_after_an_exception(harness: Harness) -> None:
-    """Errors in next_tuple, ack and fail are reported with what was being done; what was emitted stays emitted."""
+    """The report names the method that failed. Emits before the error stay valid."""
 
     def emit_and_raise() -> None:
         harness.emit(["apple"], "m")
@@ -388,7 +391,7 @@ def test_spout_continues_after_an_exception(harness: Harness) -> None:
 
 
 def test_fail_may_emit_again(harness: Harness) -> None:
-    """The usual way to replay: from `fail`, under a new root."""
+    """A replay from `fail` is common, and has a new root."""
     root = harness.send("m")
     harness.spout.on_fail = harness.emitting(["apple"], "m")
     harness.told(failed=[root])
@@ -398,7 +401,7 @@ def test_fail_may_emit_again(harness: Harness) -> None:
 
 
 def test_every_method_may_be_async(harness: Harness) -> None:
-    """Awaited by the driver; what they raise is reported as if they were plain."""
+    """The driver awaits it, and reports its exceptions as usual."""
 
     async def emit() -> None:
         await asyncio.sleep(0)
@@ -419,7 +422,7 @@ def test_every_method_may_be_async(harness: Harness) -> None:
 
 
 def test_dead_letters_of_a_spout(harness: Harness) -> None:
-    """They wait in the outbox with the task's name on them, and with whom to tell when the broker has them."""
+    """They wait in the outbox with the task's name and with the callback for their delivery."""
     stored: list[str] = []
     harness.task.collector.dead_letter(
         "does not decode",

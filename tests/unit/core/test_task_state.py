@@ -1,4 +1,4 @@
-"""The state of a stateful task: what is read, what is stored, what a checkpoint takes."""
+"""The state of a stateful task: its reads, writes and checkpoints."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Frozen:
 
 
 class Table:
-    """What is stored, as a changelog would give it back."""
+    """The stored rows, as a changelog would return them."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
@@ -33,7 +33,7 @@ class Table:
         return self.rows.get(key)
 
     def checkpoint(self, state: TaskState) -> set[bytes]:
-        """Stores what changed; returns the keys."""
+        """Stores the changes, and returns their keys."""
         changes = state.take_changes()
         self.write(changes)
         state.stored()
@@ -53,7 +53,7 @@ class Table:
 
 
 def test_stored_values_survive() -> None:
-    """Values of every kind survive; what was not checkpointed does not."""
+    """Checkpointed values of every kind survive. Other changes are lost."""
     table = Table()
     first = table.state()
     first.put("a", {"n": [1, 2.5, None, "ä", b"\x00"]})
@@ -67,7 +67,7 @@ def test_stored_values_survive() -> None:
 
 
 def test_absent_keys() -> None:
-    """The default is given, and not kept; None is a value."""
+    """The default is returned but not stored. None is a value."""
     state = Table().state()
     assert state.get("a") is None
     assert state.get("a", 0) == 0
@@ -77,7 +77,7 @@ def test_absent_keys() -> None:
 
 
 def test_deleting() -> None:
-    """A deleted key is gone at once, and gone from the store with the next checkpoint."""
+    """A deleted key is gone at once. The next checkpoint deletes it from the store."""
     table = Table()
     state = table.state()
     state.put("a", 1)
@@ -92,7 +92,10 @@ def test_deleting() -> None:
 
 
 def test_delete_returns_the_previous_value() -> None:
-    """Be it in memory, on the disk or put a moment ago; what cannot be read can be deleted all the same."""
+    """The value may be in memory, on disk or new.
+
+    A value that cannot be decoded can be deleted too.
+    """
     table = Table()
     table.rows = {b"stored": b"\x07", b"broken": b"\xc1"}
     state = table.state()
@@ -110,7 +113,7 @@ def test_delete_returns_the_previous_value() -> None:
 
 
 def test_checkpoint_contains_changes_since_the_last_one() -> None:
-    """And nothing else; what changes after it was taken waits for the next."""
+    """A change after the checkpoint waits for the next one."""
     table = Table()
     state = table.state()
     state.put("a", 1)
@@ -127,7 +130,7 @@ def test_checkpoint_contains_changes_since_the_last_one() -> None:
 
 
 def test_stored_keys_are_loaded_once() -> None:
-    """Also those that are not there."""
+    """This includes missing keys."""
     table = Table()
     state = table.state()
     for _ in range(3):
@@ -136,7 +139,7 @@ def test_stored_keys_are_loaded_once() -> None:
 
 
 def test_items_merge_changes_and_stored_values() -> None:
-    """Stored keys, changed keys and new keys, each once with its latest value."""
+    """Stored, changed and new keys appear once, with their latest value."""
     table = Table()
     first = table.state()
     for key in "abc":
@@ -150,7 +153,7 @@ def test_items_merge_changes_and_stored_values() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once stored, keys may leave memory; those with changes that are not stored may not."""
+    """Stored keys may leave memory. Keys with unstored changes may not."""
     monkeypatch.setattr(module, "_CACHED_BYTES", 3 * module._KEY_WEIGHT)
     table = Table()
     state = table.state()
@@ -167,13 +170,13 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def held(state: TaskState) -> int:
-    """Bytes of the texts in memory."""
+    """Returns the bytes of the texts in memory."""
     return sum(len(value) for value in state._cache.values() if isinstance(value, str))
 
 
 @pytest.mark.parametrize("way", ["written", "read"])
 def test_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    """A few large values are as much as many small ones, whether they are put or only read."""
+    """A few large values weigh as much as many small ones, whether put or read."""
     monkeypatch.setattr(module, "_CACHED_BYTES", 100_000)
     table = Table()
     state = table.state()
@@ -190,7 +193,7 @@ def test_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch, way: str) -
 
 
 def test_a_value_put_again_and_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not drive the others out of memory."""
+    """It does not evict the others."""
     monkeypatch.setattr(module, "_CACHED_BYTES", 100_000)
     table = Table()
     state = table.state()
@@ -206,7 +209,7 @@ def test_a_value_put_again_and_again_counts_once(monkeypatch: pytest.MonkeyPatch
 
 
 def test_changes_of_a_pending_checkpoint_stay_readable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Taken for a checkpoint and not stored yet: `load` would give the value from before."""
+    """The changes are taken for a checkpoint but not stored, and `load` would return old values."""
     monkeypatch.setattr(module, "_CACHED_BYTES", 2 * module._KEY_WEIGHT)
     table = Table()
     table.rows = {b"%d" % number: b"\x01" for number in range(10)}
@@ -230,14 +233,14 @@ class Colour(IntEnum):
 
 
 class Unknown:
-    """No class that MessagePack has."""
+    """A class without a MessagePack type."""
 
 
 @pytest.mark.parametrize(
     "value", [Unknown(), 2**64, -(2**63) - 1, [2**64], 1j, "\ud800", {"a": Unknown()}]
 )
 def test_unencodable_value_is_refused_by_put(value: Any) -> None:
-    """With the key's name; what the key had stays, and the checkpoint is as if nothing had happened."""
+    """The error names the key. The key keeps its old value, and the checkpoint is unaffected."""
     table = Table()
     state = table.state()
     state.put("bad", 1)
@@ -252,7 +255,7 @@ def test_unencodable_value_is_refused_by_put(value: Any) -> None:
 
 @pytest.mark.parametrize("value", ["x" * (16 << 20), b"x" * (16 << 20), ["x" * (8 << 20)] * 2])
 def test_too_large_value_is_refused_by_put(value: Any) -> None:
-    """With how long it is, and what to do."""
+    """The error has its size and the remedy."""
     state = Table().state()
     with pytest.raises(
         ValueError, match=r"'k' has 167772.* bytes.*spread the value over several keys"
@@ -265,7 +268,7 @@ def test_too_large_value_is_refused_by_put(value: Any) -> None:
     ("key", "error"), [(7, TypeError), ("\udc00", TypeError), ("k" * ((1 << 20) + 1), ValueError)]
 )
 def test_a_key_that_cannot_be_stored(key: Any, error: type[Exception]) -> None:
-    """It is refused as well."""
+    """The key is rejected too."""
     state = Table().state()
     with pytest.raises(error, match="the state's key"):
         state.put(key, 1)
@@ -278,7 +281,7 @@ def test_a_key_that_cannot_be_stored(key: Any, error: type[Exception]) -> None:
     [2**64 - 1, -(2**63), True, 0.5, float("nan"), "ä", "x" * 99, "x" * 100, b"", None, Colour.RED],
 )
 def test_accepted_values_can_be_stored_by_a_checkpoint(value: Any) -> None:
-    """Whether it is encoded at once or later."""
+    """The checkpoint encodes some values earlier than others."""
     table = Table()
     state = table.state()
     state.put("k", value)
@@ -287,7 +290,7 @@ def test_accepted_values_can_be_stored_by_a_checkpoint(value: Any) -> None:
 
 
 def test_value_is_stored_as_of_its_put() -> None:
-    """Changed in place it must be put again."""
+    """A value that changed in place must be put again."""
     table = Table()
     state = table.state()
     words = ["a"]
@@ -306,7 +309,7 @@ def test_value_is_stored_as_of_its_put() -> None:
     )
 )
 def test_a_state_is_a_dict_that_falls_back_to_its_checkpoint(steps: list[tuple[str, Any]]) -> None:
-    """Whatever is put, deleted and checkpointed: reads see all changes, a new life sees the last checkpoint."""
+    """Reads see all puts and deletes. A restarted task sees the last checkpoint."""
     table = Table()
     state = table.state()
     now: dict[str, Any] = {}
@@ -339,7 +342,7 @@ def test_a_state_is_a_dict_that_falls_back_to_its_checkpoint(steps: list[tuple[s
     st.none() | st.text("abß\U0001f404/", max_size=2),
 )
 def test_range_matches_a_sorted_dict(changes: Any, start: str, end: str | None) -> None:
-    """Of what is stored, on its way there, and changed since."""
+    """The range covers stored rows, rows that are being stored, and later changes."""
     table, truth = Table(), dict[str, int]()
     state = table.state()
     for kind, key, value in changes:
@@ -362,7 +365,7 @@ def test_range_matches_a_sorted_dict(changes: Any, start: str, end: str | None) 
 
 
 def test_cost_of_ranges_does_not_grow_with_changes() -> None:
-    """Each looks at few keys, whatever was changed before: the keys are sorted once, and new ones are put in their places."""
+    """Each range reads few keys. Keys are sorted once, and new ones are inserted."""
     looked = 0
 
     class Counted(str):
@@ -387,7 +390,7 @@ def test_cost_of_ranges_does_not_grow_with_changes() -> None:
 
 
 def test_range_after_a_checkpoint_reads_from_disk() -> None:
-    """The keys that were on their way to the disk are there now, and in no memory."""
+    """The keys that were being stored are now on disk only."""
     table = Table()
     state = table.state()
     state.put("a", 1)
@@ -426,7 +429,7 @@ class Point:
     ids=lambda value: "memoryview" if type(value) is memoryview else repr(value),
 )
 def test_a_value_is_read_as_after_a_recovery(value: Any, read: Any) -> None:
-    """At once: it came back as another type only after a crash or an eviction."""
+    """The type is the same at once, and not only after a crash or an eviction."""
     table = Table()
     state = table.state()
     state.put("a", value)
@@ -444,7 +447,7 @@ def _read_by_range(state: TaskState) -> Callable[[str], Any]:
 
 @pytest.mark.parametrize("made", [list, lambda: {"x": [1]}, lambda: [[1]]])
 def test_a_change_without_a_put_changes_nothing(made: Any) -> None:
-    """Neither to what was put, nor to what was read, in whichever way, nor to what is inside."""
+    """This holds for put and read values, for each read method, and for nested values."""
     table = Table()
     state = table.state()
     value = made()
@@ -474,8 +477,8 @@ def test_a_change_without_a_put_changes_nothing(made: Any) -> None:
     [msgspec.Raw(b"\xc1"), [msgspec.Raw(b"")], {Frozen(1): 1}, msgspec.msgpack.Ext(-1, b"x")],
     ids=["raw", "empty raw", "dict as a key", "time"],
 )
-def test_what_cannot_be_read_back_is_refused_by_put(value: Any) -> None:
-    """It raised at the recovery, which no retry would have helped."""
+def test_put_refuses_values_that_cannot_be_read_back(value: Any) -> None:
+    """Otherwise every recovery would fail, and a retry could not help."""
     table = Table()
     state = table.state()
     state.put("a", 1)

@@ -1,4 +1,4 @@
-"""Of trees that are traced, each tuple says to which tuples it is anchored."""
+"""Each tuple of a traced tree records the tuples that it is anchored to."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,11 +19,11 @@ from tests.unit.core.bolt_harness import Basic, Harness, Plain
 from tests.unit.core.test_outbox import topology
 
 LOW, HIGH = 1, (1 << 56) - 1
-"""Roots of a tree that is traced by none but who traces all, and of one that all trace."""
+"""The root of a tree that only a share of 1 traces, and one that every share traces."""
 
 
 def parents(sends: list[OutgoingRecord]) -> Iterator[tuple[int, int, list[int]]]:
-    """Of each tuple sent: its root, its edge, and its parents."""
+    """Yields the root, edge and parents of each sent tuple."""
     for send in sends:
         frame = decode(TupleFrame, send.value)
         for at, (root, edge) in enumerate(
@@ -34,7 +34,7 @@ def parents(sends: list[OutgoingRecord]) -> Iterator[tuple[int, int, list[int]]]
 
 @given(st.floats(0.001, 1), st.lists(st.integers(1, 2**64 - 1), min_size=1, max_size=50))
 def test_one_and_many_agree(share: float, roots: list[int]) -> None:
-    """Whoever asks for a column gets what who asks for each root gets."""
+    """The sampler gives the same answer for a column of roots and for each single root."""
     trace, column = TraceSampler(share), np.array(roots, np.uint64)
     assert trace.parents(column, column) == {
         at: [root] for at, root in enumerate(roots) if trace.picks(root)
@@ -42,7 +42,7 @@ def test_one_and_many_agree(share: float, roots: list[int]) -> None:
 
 
 def test_traced_share_matches_the_setting() -> None:
-    """And what a small share traces, a larger one traces too; root 0 is no tree."""
+    """A larger share includes every tree of a smaller one. Root 0 is not a tree."""
     roots = np.random.default_rng(1).integers(1, 2**64 - 1, 100_000, np.uint64)
     picked = {share: set(TraceSampler(share).parents(roots, roots)) for share in (0.01, 0.1, 1.0)}
     assert 900 < len(picked[0.01]) < 1100
@@ -53,7 +53,7 @@ def test_traced_share_matches_the_setting() -> None:
 
 
 def test_a_share_is_at_most_1() -> None:
-    """Somebody may take it for per cent."""
+    """An operator may have meant per cent."""
     with pytest.raises(
         ConfigError, match="topology_trace is 5: it must be a share of the trees, from 0 to 1"
     ):
@@ -61,7 +61,7 @@ def test_a_share_is_at_most_1() -> None:
 
 
 class Anchoring(Plain):
-    """Emits once for each tuple."""
+    """Emits one tuple per input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Anchoring(Plain):
 
 
 class AnchoringBatches(Plain):
-    """Emits a batch for each, in which the last two are anchored to the first."""
+    """Emits a batch per input batch. The last two tuples are anchored to the first."""
 
     def execute_batch(self, batch: TupleBatch) -> Any:
         last = len(batch) - 1
@@ -78,7 +78,7 @@ class AnchoringBatches(Plain):
 
 
 class Basically(Basic):
-    """Emits twice for each tuple."""
+    """Emits two tuples per input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,8 +86,10 @@ class Basically(Basic):
 
 
 @pytest.mark.parametrize("bolt", [Anchoring, AnchoringBatches, Basically])
-def test_however_a_bolt_emits(bolt: type[Plain | Basic], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One by one, in batches or by a basic bolt; of trees that are not traced nothing is said."""
+def test_parents_are_recorded_for_every_way_to_emit(
+    bolt: type[Plain | Basic], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It covers single emits, batches and basic bolts. Untraced trees record no parents."""
     monkeypatch.setattr("tests.unit.core.bolt_harness.TopologyBuilder", _tracing_builder)
     harness = Harness(bolt())
     harness.give(("a", HIGH, 20), ("b", LOW, 30), ("c", HIGH - 1, 40), ("d", 0, 0))
@@ -105,8 +107,8 @@ def _tracing_builder(name: str) -> Any:
     return TopologyBuilder(name, Config(topology_trace=0.5))
 
 
-def test_of_several_anchors_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the edge that each has in each tree, as one may be of several."""
+def test_all_anchors_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each parent has the edge of its tree, because it may be in several trees."""
     monkeypatch.setattr("tests.unit.core.bolt_harness.TopologyBuilder", _tracing_builder)
     bolt = Plain()
     harness = Harness(bolt)
@@ -119,7 +121,7 @@ def test_of_several_anchors_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_parents_stay_with_their_tuples_when_frames_are_cut() -> None:
-    """A lane's tuples, one by one and in batches, may make several frames."""
+    """The tuples of a lane, single or in batches, may be split into several frames."""
     outbox = Outbox(topology(topology_frame_max_tuples=2))
     lane: Lane = outbox.lane("a", 1, "default", "t.bolt", 0, 4)
     ids = np.arange(1, 4, dtype=np.uint64)
@@ -134,7 +136,6 @@ def test_parents_stay_with_their_tuples_when_frames_are_cut() -> None:
 
 
 def test_untraced_frames_have_no_parents() -> None:
-    """Frames say nothing of parents."""
     harness = Harness(Anchoring())
     harness.give(("a", HIGH, 20))
     assert {tuple(edges) for _, _, edges in parents(harness.outbox.drain_tuples())} == {()}

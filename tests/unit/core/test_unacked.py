@@ -1,4 +1,4 @@
-"""What a bolt holds is remembered until it is finished, and not for ever."""
+"""A bolt's held tuples are remembered until they are finished or have timed out."""
 
 import pytest
 
@@ -13,8 +13,8 @@ def tuples(count: int) -> list[Tuple]:
     return [Tuple((str(number),), SOURCE, number + 1, number + 1) for number in range(count)]
 
 
-def test_what_is_not_finished_is_taken_once() -> None:
-    """In the order in which it came."""
+def test_unfinished_tuples_are_taken_once() -> None:
+    """They are in the order of arrival."""
     held, (one, two, three) = UnackedTuples(30.0), tuples(3)
     for each in (one, two, three):
         held.add(each)
@@ -23,7 +23,7 @@ def test_what_is_not_finished_is_taken_once() -> None:
     assert held.take() == []
 
 
-def test_it_is_forgotten_at_the_second_turn_after_it_came() -> None:
+def test_tuple_is_dropped_at_the_second_turn() -> None:
     held, (one, two) = UnackedTuples(30.0), tuples(2)
     held.age(0.0)
     held.add(one)
@@ -38,8 +38,8 @@ def test_it_is_forgotten_at_the_second_turn_after_it_came() -> None:
     assert held.take() == [two]
 
 
-def test_what_is_finished_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much comes, and whatever of it stays."""
+def test_finished_tuples_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This holds for any number of tuples, and for any remainder."""
     monkeypatch.setattr(module, "_FEW", 10)
     held, some = UnackedTuples(float("inf")), tuples(1000)
     for number, one in enumerate(some):
@@ -50,7 +50,7 @@ def test_what_is_finished_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_bolt_that_never_acks_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last ones are remembered."""
+    """Only the latest tuples are remembered."""
     monkeypatch.setattr(module, "_FEW", 10)
     monkeypatch.setattr(module, "_MOST", 100)
     held, some = UnackedTuples(float("inf")), tuples(1000)

@@ -1,4 +1,4 @@
-"""A value that MessagePack encodes but does not read back fails its own tuple, and no other of its frame."""
+"""A value that MessagePack encodes but cannot decode fails only its own tuple in the frame."""
 
 import sys
 from collections.abc import Callable
@@ -35,13 +35,13 @@ from tests.unit.core.bolt_harness import Basic, Harness, Plain
 
 @dataclass(frozen=True)
 class Key:
-    """Can be a key here; there it is a map."""
+    """A value that is a valid key here, but a map after decoding."""
 
     name: str = "a"
 
 
 class Struct(msgspec.Struct, frozen=True):
-    """Alike."""
+    """Another such value."""
 
     name: str = "a"
 
@@ -59,7 +59,7 @@ BAD = [
 def frame_of(
     *values: Any, more: dict[int, dict[int, int]] | None = None, tracked: bool = True
 ) -> TupleFrame:
-    """Of words; the n-th has the root n + 1 and the edge 100 + n."""
+    """Builds a frame of words. The n-th word has the root n + 1 and the edge 100 + n."""
     count = len(values)
     roots, edges = pack_ids(range(1, count + 1)), pack_ids(range(100, 100 + count))
     ids = (roots, edges) if tracked else (b"", b"")
@@ -80,7 +80,7 @@ def deep_in_the_stack(calls: int, call: Callable[[], Any]) -> Any:
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_other_tuples_of_the_frame_are_decoded(bad: Any, at: int) -> None:
-    """With their ids and further anchors, wherever it stands; its own trees are named, all of them."""
+    """They keep their ids and anchors. The error names all trees of the lost tuple."""
     values = ["a", "b"]
     values.insert(at, bad)
     more = {at: {77: 1, 78: 2}, 2 if at != 2 else 0: {79: 3}}
@@ -96,7 +96,7 @@ def test_other_tuples_of_the_frame_are_decoded(bad: Any, at: int) -> None:
 
 
 def test_other_tuples_keep_their_tasks() -> None:
-    """In a frame with tuples of several tasks. A task without readable tuples has no run."""
+    """This covers a frame with tuples of several tasks. A task without readable tuples has no run."""
     frame = frame_of("a", BAD[0], "b", BAD[0], "c", "d")
     frame.runs = [(3, 3), (5, 1), (4, 2)]
     found = decode(TupleFrame, encode(frame))
@@ -107,7 +107,7 @@ def test_other_tuples_keep_their_tasks() -> None:
 @pytest.mark.parametrize("kind", [Plain, Basic])
 @pytest.mark.parametrize("bad", BAD)
 def test_a_bolt_executes_the_others_and_fails_it(kind: Any, bad: Any) -> None:
-    """The error says who emitted it, and what is wrong with it."""
+    """The error names the component that emitted the value, and the reason."""
     bolt = kind()
     harness = Harness(bolt)
     if kind is Plain:
@@ -130,7 +130,7 @@ def test_a_bolt_executes_the_others_and_fails_it(kind: Any, bad: Any) -> None:
 
 
 class Batches(Basic):
-    """Takes whole frames, but no empty ones."""
+    """Takes whole frames, and rejects empty ones."""
 
     def execute_batch(self, batch: Any, collector: Any) -> None:
         assert len(batch)
@@ -139,7 +139,7 @@ class Batches(Basic):
 @pytest.mark.parametrize("bolt", [Basic(), Batches()], ids=["one by one", "batches"])
 @pytest.mark.parametrize("tracked", [True, False])
 def test_a_frame_of_nothing_else(tracked: bool, bolt: Basic) -> None:
-    """Nothing is executed; what is tracked fails."""
+    """Nothing is executed, and the tracked tuples fail."""
     harness = Harness(bolt)
     harness.run(
         harness.task.receive(decode(TupleFrame, encode(frame_of(BAD[0], BAD[4], tracked=tracked))))
@@ -150,7 +150,7 @@ def test_a_frame_of_nothing_else(tracked: bool, bolt: Basic) -> None:
 
 
 def test_nesting_limit_counts_from_the_value() -> None:
-    """The depth that is allowed counts from where one stands: who reads may stand deeper than who wrote."""
+    """The allowed depth counts from the value, so the reader's own call depth does not matter."""
     depth = next(
         depth
         for depth in range(1000, 0, -1)
@@ -171,7 +171,7 @@ def _encoded(frame: TupleFrame) -> bytes | None:
 
 
 def test_invalid_frame_is_refused() -> None:
-    """A frame that ends too early, has a column too short, another version, or ids of a wrong width."""
+    """The frame is truncated, has a short column, another version, or ids of a wrong width."""
     good = frame_of("a", BAD[0])
     for data in (
         encode(good)[:-1],
@@ -216,8 +216,8 @@ anything = st.recursive(
 
 
 @given(st.lists(st.just("good") | anything, max_size=6))
-def test_whatever_is_emitted_each_tuple_is_read_or_lost(values: list[Any]) -> None:
-    """All that MessagePack takes of a tuple's values, singly and in a frame: what can be read alone is read there."""
+def test_every_emitted_tuple_is_read_or_lost(values: list[Any]) -> None:
+    """The values are all that MessagePack accepts, alone and in a frame. Both ways agree."""
     taken = []
     for value in values:
         try:
@@ -234,11 +234,11 @@ def test_whatever_is_emitted_each_tuple_is_read_or_lost(values: list[Any]) -> No
 
 
 def test_in_a_topology_the_neighbours_are_acked() -> None:
-    """And the spout is told of the one that is not."""
+    """The spout receives the failure of the other message."""
 
     class Sink(BasicBolt):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """Nothing."""
+            """Declares no fields."""
 
         def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
             """Does nothing."""

@@ -1,4 +1,4 @@
-"""The state of a task that is processed exactly once: what a failed execution has done to it is taken back."""
+"""The state of an exactly-once task: the changes of a failed execution are undone."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from kstorm.core.exactly_once import UndoableState
 
 LONG = "ä" * 500
-"""A text that is weighed, and that nothing can change in place."""
+"""A text that has a weight and is immutable."""
 
 
 class Table:
-    """A changelog's local copy, and the state over it."""
+    """A changelog's local copy, and the state on top of it."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
         self.state = UndoableState(self.rows.get, lambda start: sorted(self.rows.items()))
 
     def keep(self, changes: list[tuple[bytes, bytes | None]]) -> None:
-        """Changes are committed."""
+        """Commits the changes."""
         for key, value in changes:
             if value is None:
                 self.rows.pop(key, None)
@@ -29,13 +29,13 @@ class Table:
         self.state.stored()
 
     def fail(self) -> None:
-        """The execution under way fails, and another begins."""
+        """Fails the present execution, and starts another."""
         self.state.take_back()
         self.state.begin()
 
 
 def table(**values: Any) -> Table:
-    """With these values stored, and in no memory."""
+    """Builds a state with these stored values, none of which is in memory."""
     first = Table()
     for key, value in values.items():
         first.state.put(key, value)
@@ -47,12 +47,12 @@ def table(**values: Any) -> Table:
 
 
 def weight(state: UndoableState) -> int:
-    """What the cache is said to weigh."""
+    """Returns the recorded weight of the cache."""
     return state._weight
 
 
 def test_a_put_that_is_refused_leaves_nothing_to_take_back() -> None:
-    """A bolt may catch what `put` raises, and go on; when it fails after that, all is as it was."""
+    """A bolt may catch the error of `put` and continue. A later failure restores the earlier state."""
     made = table(a=1)
     before = weight(made.state)
     made.state.get("a")
@@ -67,7 +67,7 @@ def test_a_put_that_is_refused_leaves_nothing_to_take_back() -> None:
 
 
 def test_a_put_is_taken_back() -> None:
-    """The key has the value that it had, or none, and nothing is stored."""
+    """The key has its old value or none, and nothing is stored."""
     made = table(a=1)
     made.state.put("a", 2)
     made.state.put("a", 3)
@@ -78,7 +78,7 @@ def test_a_put_is_taken_back() -> None:
 
 
 def test_a_delete_is_taken_back() -> None:
-    """The key is there again, whether it was stored or only put."""
+    """The key returns, whether it was stored or only put."""
     made = table(a=1)
     made.state.put("b", 2)
     made.state.begin()
@@ -92,8 +92,8 @@ def test_a_delete_is_taken_back() -> None:
     assert made.state.take_changes() == [(b"b", b"\x02")]
 
 
-def test_what_is_discarded_is_not_read_and_comes_back() -> None:
-    """Whether it was stored, put, or never there; and a later discard of another execution stays."""
+def test_discarded_key_returns_after_an_undo() -> None:
+    """The value may be stored, put or missing. A later discard by another execution stays."""
     made = table(a=[1])
     made.state.put("b", 2)
     made.state.begin()
@@ -113,12 +113,12 @@ def test_what_is_discarded_is_not_read_and_comes_back() -> None:
 
 
 def refuse(key: bytes) -> bytes | None:
-    """In the place of a look at the disk."""
+    """Replaces a read from disk."""
     raise AssertionError(key)
 
 
-def test_what_earlier_executions_did_stays() -> None:
-    """`begin` keeps what was changed so far: only the execution under way can be taken back."""
+def test_changes_of_earlier_executions_stay() -> None:
+    """`begin` keeps earlier changes. Only the present execution can be undone."""
     made = table()
     made.state.put("a", 1)
     made.state.begin()
@@ -130,7 +130,7 @@ def test_what_earlier_executions_did_stays() -> None:
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_a_value_that_was_changed_in_place_is_as_it_was(stored: bool) -> None:
-    """Whether the bolt had put it again or not, and whether it was stored before or only put."""
+    """The value is restored whether it was stored or only put, and also if the bolt put it again."""
     made = table(a=[1], b=[1]) if stored else table()
     if not stored:
         made.state.put("a", [1])
@@ -145,7 +145,7 @@ def test_a_value_that_was_changed_in_place_is_as_it_was(stored: bool) -> None:
 
 
 def test_a_value_on_its_way_to_the_changelog_is_as_it_was_cut() -> None:
-    """It cannot be read from the local copy yet: a failed execution leaves the value that the epoch holds."""
+    """The local copy does not have it yet. A failed execution restores the value of the epoch."""
     made = table()
     made.state.put("a", [1])
     made.state.put("b", LONG)
@@ -161,8 +161,8 @@ def test_a_value_on_its_way_to_the_changelog_is_as_it_was_cut() -> None:
     assert (made.state.get("a"), made.state.get("b")) == ([1], LONG)
 
 
-def test_what_cannot_be_stored_is_refused_and_nothing_has_changed() -> None:
-    """A bolt that catches the error goes on with the value from before; so does one that does not."""
+def test_unstorable_value_is_refused_without_a_change() -> None:
+    """The old value stays, whether or not the bolt catches the error."""
     made = table(a=1)
     with pytest.raises(TypeError, match="cannot be stored"):
         made.state.put("a", object())
@@ -175,7 +175,7 @@ def test_what_cannot_be_stored_is_refused_and_nothing_has_changed() -> None:
 @pytest.mark.parametrize("value", [LONG, 1, [LONG], None])
 @pytest.mark.parametrize("following", ["short", LONG + LONG, [1]])
 def test_a_failed_execution_leaves_the_weight_of_the_cache(value: Any, following: Any) -> None:
-    """Else the cache would grow beyond its bound, or forget all at every turn."""
+    """Otherwise the cache would exceed its limit, or drop everything at each turn."""
     made = table(a=value)
     made.state.get("a")
     if isinstance(value, list):
@@ -207,7 +207,7 @@ STEPS = st.one_of(
 
 
 class Model:
-    """A state of the stored form alone: what is committed to memory, and as it was when the execution began."""
+    """A model of the state in stored form: the committed values, and those before the execution."""
 
     def __init__(self) -> None:
         self.now: dict[str, Any] = {}
@@ -221,9 +221,12 @@ def _changed(value: Any) -> Any:
 
 
 @given(st.lists(STEPS, max_size=40))
-def test_it_is_as_a_dict_that_is_copied_before_each_execution(steps: list[tuple[Any, ...]]) -> None:
-    """Random executions with puts, deletes and changes in place, among cuts and commits: `take_back` gives the copy again, what is
-    stored follows what was not taken back, and the weight is that of what is in memory."""
+def test_state_matches_a_copied_dict(steps: list[tuple[Any, ...]]) -> None:
+    """Compares random puts, deletes, changes in place, cuts and commits with copied dicts.
+
+    `take_back` restores the copy, the stored rows exclude undone changes, and the weight covers the
+    rows in memory.
+    """
     made, model, cut = Table(), Model(), list[tuple[bytes, bytes | None]]()
     state = made.state
     copied = _copy(model.now)
@@ -238,7 +241,7 @@ def test_it_is_as_a_dict_that_is_copied_before_each_execution(steps: list[tuple[
             case ("delete", key):
                 assert state.delete(key) == model.now.pop(key, None)
             case ("change", key):
-                _changed(state.get(key))  # and the execution fails
+                _changed(state.get(key))  # the execution fails
                 state.take_back()
                 state.begin()
                 model.now = _copy(copied)
@@ -252,7 +255,7 @@ def test_it_is_as_a_dict_that_is_copied_before_each_execution(steps: list[tuple[
                 state.take_back()
                 state.begin()
                 model.now = _copy(copied)
-            case ("cut",) if not cut:  # between two executions, and one at a time
+            case ("cut",) if not cut:  # cuts are between two executions, and serial
                 state.begin()
                 copied = _copy(model.now)
                 cut = state.take_changes()
@@ -277,7 +280,7 @@ def _copy(value: Any) -> Any:
 
 
 def test_a_range_after_changes_that_were_taken_back() -> None:
-    """The keys that it has put in order are not those of changes that are no more."""
+    """The sorted keys do not include keys of undone changes."""
     made = table(a=1)
     made.state.put("b", 2)
     assert list(made.state.range()) == [("a", 1), ("b", 2)]

@@ -1,4 +1,4 @@
-"""Offsets are committed in order, behind what has arrived."""
+"""Offsets are committed in order, up to the first unit that has not arrived."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from kstorm.core.engine import InputProgress, Unit
 
 
 def test_a_unit_is_done_when_it_is_closed_and_everything_arrived() -> None:
-    """Neither alone is enough, and its owner is notified once."""
+    """It needs both conditions, and its owner is notified once."""
     notified: list[int] = []
     unit = Unit(lambda: notified.append(1))
     unit.add()
@@ -25,14 +25,14 @@ def test_a_unit_is_done_when_it_is_closed_and_everything_arrived() -> None:
 
 
 def test_a_unit_that_sent_nothing_is_done_when_it_is_closed() -> None:
-    """A frame that caused nothing does not hold its offset."""
+    """A frame without results does not hold back its offset."""
     unit = Unit()
     unit.close()
     assert unit.done
 
 
 def test_nothing_is_finished_behind_an_unfinished_unit() -> None:
-    """The second unit's records arrive first: the offset waits for the first."""
+    """The second unit's records arrive first, and the offset waits for the first unit."""
     progress, first, second = InputProgress(3), Unit(), Unit()
     assert (progress.finished, progress.begun) == (3, 3)
     progress.begin(first, 10)
@@ -44,7 +44,7 @@ def test_nothing_is_finished_behind_an_unfinished_unit() -> None:
 
 
 def test_results_may_have_arrived_while_acks_wait() -> None:
-    """What is executed and has arrived, though it is not closed, and nothing behind what has not."""
+    """Units count as arrived up to the first one that has not, also if they are not closed."""
     progress, units = InputProgress(0), [Unit(), Unit(), Unit()]
     for number, unit in enumerate(units):
         unit.add()
@@ -56,7 +56,7 @@ def test_results_may_have_arrived_while_acks_wait() -> None:
 
 
 def test_an_offset_that_was_committed_is_never_taken_back() -> None:
-    """A later commit below it commits it again."""
+    """A later commit with a lower offset commits the higher one again."""
     progress = InputProgress(5)
     assert [progress.commit(offset) for offset in (7, 6, 8)] == [7, 7, 8]
     assert progress.committed == 8
@@ -64,7 +64,7 @@ def test_an_offset_that_was_committed_is_never_taken_back() -> None:
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=20), st.randoms(use_true_random=False))
 def test_the_offset_never_passes_an_unfinished_unit(sizes: list[int], random: Random) -> None:
-    """In whatever order units finish."""
+    """Units may finish in any order."""
     progress, units, offset = InputProgress(0), [], 0
     for size in sizes:
         units.append((offset, Unit()))

@@ -1,4 +1,4 @@
-"""A tuple whose value no state can hold fails alone: its task goes on, and stores what the others did."""
+"""A tuple with an unstorable value fails alone. Its task continues, and stores the other values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from tests.unit.testing.wordcount import one_bolt
 
 
 class Keep(StatefulBasicBolt):
-    """Keeps the number of tuples, and the value of each."""
+    """Stores the number of tuples, and the value of each one."""
 
     def execute(self, tuple: Any, collector: Any) -> None:
         self.state.put("values", self.state.get("values", 0) + 1)
@@ -28,7 +28,7 @@ MAKE: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("poison", ["beyond 64 bits", "object", "16 MB"])
 def test_a_tuple_whose_value_cannot_be_stored_fails_alone(poison: str) -> None:
-    """The state after a crash is that of the good ones; of the other only what it put before."""
+    """After a crash, the state has the good tuples, and only the storable puts of the bad one."""
     feeder = FeederSpout("what")
     with LocalCluster(one_bolt(feeder, Keep())) as cluster:
         for number, what in enumerate(["good", poison, "good"]):

@@ -1,5 +1,8 @@
-"""A tuple's values are a list, or a sequence like it. Python can also iterate over text, bytes,
-dicts and sets, but their characters, keys or elements in no order are no values."""
+"""The values of a tuple are a list or a similar sequence.
+
+Python can also iterate over text, bytes, dicts and sets. Their characters, keys or unordered
+elements are not values.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Watermarks: of a partition, of a spout without partitions, combined in a bolt, and when they are sent."""
+"""Watermarks of partitions and spouts, their combination in a bolt, and the times of their sends."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ class Windows(WindowedBolt):
 
 
 class Clicks(FeederSpout):
-    """With an event time of its own."""
+    """Emits with its own event time."""
 
     def event_time(self) -> EventTime:
         return EventTime("at")
@@ -62,7 +62,7 @@ def windows(field: str = "at") -> WindowedBolt:
 
 
 def chain(spout: FeederSpout, bolt: Any = None, **settings: Any) -> TopologyBuilder:
-    """A spout of two tasks, a bolt, and windows of two tasks."""
+    """Builds a spout of two tasks, a bolt, and windows of two tasks."""
     builder = TopologyBuilder("t", Config(topology_acker_tasks=1, **settings))
     builder.set_spout("clicks", spout, 2)
     builder.set_bolt("pass", bolt or Pass(), 2).shuffle_grouping("clicks")
@@ -74,7 +74,7 @@ def chain(spout: FeederSpout, bolt: Any = None, **settings: Any) -> TopologyBuil
 
 
 def test_a_partition_has_the_latest_time_before_an_offset() -> None:
-    """Not of the messages after it, and also of what an earlier run has stored."""
+    """It excludes later messages, and includes the stored time of an earlier run."""
     times = Prefix(reached=5)
     assert times.before(0) == 5
     times.emitted(10, 100)
@@ -87,7 +87,7 @@ def test_a_partition_has_the_latest_time_before_an_offset() -> None:
 
 
 def test_idle_time_counts_in_small_steps() -> None:
-    """A jump of the clock, or a process that was stopped, makes nothing idle."""
+    """A jump of the clock or a paused process makes no input idle."""
     idleness = Idleness(after_ms=8000)
     assert not idleness.look(100.0, empty=True)
     assert not idleness.look(9999.0, empty=True)
@@ -107,7 +107,7 @@ def spout_times(*, holds: bool, idle: int | None = None) -> SpoutTimes:
 
 
 def test_a_spout_holds_time_back_for_what_it_may_emit_again() -> None:
-    """In flight, or failed a moment ago; and no longer for what it gives up."""
+    """The mark waits for messages in flight and for failed ones, but not for messages given up."""
     times = spout_times(holds=True)
     assert times.mark(0.0, empty=True) == UNKNOWN
     times.emitted("default", [[100]], [1], ["a"])
@@ -126,7 +126,7 @@ def test_a_spout_holds_time_back_for_what_it_may_emit_again() -> None:
 
 
 def test_a_spout_holds_time_back_for_a_message_that_could_not_be_emitted() -> None:
-    """Its author may emit it later, in another form."""
+    """The spout's author may emit it later, in another form."""
     times = spout_times(holds=True)
     times.emitted("default", [[100]], (), ())
     times.refused("a", 0.0)
@@ -150,7 +150,7 @@ def test_a_message_id_that_cannot_be_a_key_is_held_for_the_whole_timeout() -> No
 
 
 def test_a_spout_that_repeats_nothing_waits_for_nothing() -> None:
-    """Its tuples and its position are committed together. Bad times count for nothing."""
+    """Its tuples and its position are committed together. Invalid times are ignored."""
     times = spout_times(holds=False)
     times.refused("a", 0.0)
     times.emitted("default", [[100], ["noon"], [True], [None]], [1, 2, 3, 4], [None] * 4)
@@ -158,7 +158,7 @@ def test_a_spout_that_repeats_nothing_waits_for_nothing() -> None:
 
 
 def test_a_function_may_find_the_time() -> None:
-    """If it raises, the tuple has none."""
+    """If it raises, the tuple has no time."""
     latest = EventTime(lambda tuple: tuple["at"] * 2).latest("s", "default", 1, Fields("at"))
     assert latest([[1], [7], [None], [3]]) == 14
     assert EventTime("at").latest("s", "default", 1, Fields("other"))([[1]]) == NEVER
@@ -168,7 +168,7 @@ def test_a_function_may_find_the_time() -> None:
 
 
 def test_the_lowest_counts_and_idle_ones_do_not() -> None:
-    """If all are idle, nobody is waited for."""
+    """If all are idle, the mark is idle too."""
     assert lowest([Mark(5), Mark(3), Mark(1, idle=True)]) == Mark(3)
     assert lowest([Mark(5, idle=True), Mark(3, idle=True)]) == Mark(5, idle=True)
     assert lowest([Mark(5), UNKNOWN]) == UNKNOWN
@@ -180,7 +180,7 @@ def frame_of(marks: dict[int, Mark]) -> TupleFrame:
 
 
 def test_a_bolt_combines_all_tasks_of_its_inputs() -> None:
-    """One that has sent nothing is waited for, and strangers are not heard."""
+    """It waits for a task that has sent nothing, and ignores marks of unknown tasks."""
     topology = chain(Clicks("at")).build()
     marks = TaskMarks(topology, TimePlan(topology), "pass", Pass())
     marks.arrived(frame_of({1: Mark(50), 99: Mark(1)}), 0)
@@ -204,7 +204,7 @@ def test_a_watermark_counts_when_the_tuples_before_it_are_finished() -> None:
     assert marks.mark == Mark(30)
 
 
-# Who takes part.
+# Participants.
 
 
 def test_watermarks_go_to_windows_and_to_bolts_on_the_way_there() -> None:
@@ -221,7 +221,7 @@ def test_watermarks_go_to_windows_and_to_bolts_on_the_way_there() -> None:
 
 
 def test_a_spout_takes_its_time_from_the_windows_that_subscribe_to_it() -> None:
-    """For these alone: what a bolt between does with the field is not known."""
+    """It applies to these windows only, because a bolt in between may change the field."""
     builder = chain(FeederSpout("at", "ts"))
     plan = TimePlan(builder.build())
     assert (plan.spouts, plan.targets("clicks"), plan.targets("pass")) == ({}, [], [])
@@ -252,7 +252,10 @@ def test_without_event_time_nothing_is_sent() -> None:
 
 
 def test_when_it_is_sent() -> None:
-    """When it has changed, at most once an interval; and again after a while, for those who forgot it."""
+    """A changed watermark is sent at most once per interval.
+
+    It is repeated for restarted consumers.
+    """
     topology = chain(Clicks("at")).build()
     sender = MarkSender(topology, TimePlan(topology), "pass")
     assert not sender.due({}, 0.0)
@@ -272,7 +275,7 @@ def test_when_it_is_sent() -> None:
 
 
 def test_an_idle_process_rarely_computes_watermarks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often its driver asks whether anything is due."""
+    """This holds for any number of calls of `due`."""
     engine, looks = bolt_engine(chain(Clicks("at")).build(), "pass"), []
 
     def marks() -> dict[int, Mark]:
@@ -287,7 +290,7 @@ def test_an_idle_process_rarely_computes_watermarks(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_bolt_passes_the_watermark_on_behind_its_tuples() -> None:
-    """In the same poll, with the tuples first, though no tuple goes to the second task."""
+    """The watermark follows the tuples of the same poll, also to tasks without tuples."""
     driven = Driven(bolt_engine(chain(Clicks("at")).build(), "pass"))
     driven.assign(t0=0)
     data = TupleFrame(FIRST, "clicks", 1, "default", 1, bytes(8), bytes(8), {}, [[7]])
@@ -308,7 +311,7 @@ def test_a_bolt_passes_the_watermark_on_behind_its_tuples() -> None:
 
 
 def test_a_frame_may_have_tuples_of_several_tasks() -> None:
-    """In format 2; each tuple has its own source task."""
+    """With format 2, each tuple has its own source task."""
     bolt = Pass()
     driven = Driven(bolt_engine(chain(Clicks("at"), bolt).build(), "pass"))
     driven.assign(t0=0)
@@ -321,7 +324,7 @@ def test_a_frame_may_have_tuples_of_several_tasks() -> None:
 
 
 class Seen(BasicBolt):
-    """Takes batches, and keeps the source of each tuple and of the batch."""
+    """Takes batches, and records the source of each tuple and of the batch."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, int]] = []
@@ -341,7 +344,7 @@ class Seen(BasicBolt):
 @pytest.mark.parametrize("guarantee", [AT_LEAST_ONCE, EXACTLY_ONCE])
 @pytest.mark.parametrize("runs", [[(2, 1), (1, 2)], []])
 def test_a_batch_names_the_task_of_each_tuple(guarantee: str, runs: list[tuple[int, int]]) -> None:
-    """The batch itself names a task only if there is only one."""
+    """The batch itself has a task only if it has just one."""
     bolt = Seen()
     topology = chain(Clicks("at"), bolt, topology_processing_guarantee=guarantee).build()
     make = exact_bolt_engine if guarantee == EXACTLY_ONCE else bolt_engine
@@ -363,14 +366,14 @@ def test_wrong_runs_are_refused(form: int, runs: list[tuple[int, int]]) -> None:
         decode(TupleFrame, encode(data))
 
 
-def test_a_watermark_that_is_no_time_is_refused() -> None:
-    """It would close all windows for good."""
+def test_invalid_watermark_is_refused() -> None:
+    """An infinite watermark would close all windows forever."""
     with pytest.raises(FrameError, match="cannot be a time"):
         decode(TupleFrame, encode(frame_of({1: Mark(2**61)})))
 
 
 def test_an_older_process_reads_a_frame_with_watermarks_as_an_empty_one() -> None:
-    """It skips fields at the end, so its format may have them."""
+    """It ignores unknown fields at the end, so its format may have them."""
     topology = chain(Clicks("at"), topology_frame_format=FIRST).build()
     sender = MarkSender(topology, TimePlan(topology), "clicks")
     (record, _) = sender.frames({1: Mark(5)}, 0.0, "")

@@ -1,4 +1,4 @@
-"""Frames are read as they were written, and any other bytes are refused."""
+"""Frames survive encoding and decoding, and all other bytes are refused."""
 
 import datetime
 import tracemalloc
@@ -45,7 +45,7 @@ values = st.recursive(
 
 @st.composite
 def tuple_frames(draw: st.DrawFn) -> TupleFrame:
-    """Frames as an outbox makes them."""
+    """Draws frames as an outbox makes them."""
     count = draw(st.integers(0, 5))
     fields = draw(st.integers(0, 3))
     tracked = draw(st.booleans())
@@ -86,14 +86,17 @@ completion_frames = st.builds(
 
 @given(tuple_frames() | ack_frames | completion_frames)
 def test_a_frame_survives_the_wire(frame: Frame) -> None:
-    """Decoding what was encoded gives the same frame, values and all."""
+    """Decoding an encoded frame gives an equal frame with equal values."""
     kind: type[Any] = type(frame)
     assert decode(kind, encode(frame)) == frame
 
 
 @given(st.lists(ids))
 def test_a_column_of_ids_is_eight_bytes_each(column: list[int]) -> None:
-    """Packing and unpacking are inverse; little-endian, so that any language can read it."""
+    """Packing and unpacking are inverse.
+
+    The bytes are little-endian, as documented for other languages.
+    """
     assert len(pack_ids(column)) == 8 * len(column)
     assert list(unpack_ids(pack_ids(column))) == column
     assert pack_ids([1]) == b"\x01" + bytes(7)
@@ -109,19 +112,22 @@ def decoded_or_refused(data: bytes) -> list[Frame]:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_frame_or_refused(data: bytes) -> None:
-    """Random bytes raise nothing but `FrameError`."""
+    """Random bytes raise only `FrameError`."""
     decoded_or_refused(data)
 
 
 @given(values)
 def test_any_messagepack_is_a_frame_or_refused(value: Any) -> None:
-    """Neither does what is well-formed MessagePack of something else."""
+    """Valid MessagePack of another structure also raises only `FrameError`."""
     decoded_or_refused(msgspec.msgpack.encode(value))
 
 
 @given(tuple_frames() | ack_frames | completion_frames, st.data())
 def test_a_damaged_frame_is_a_frame_or_refused(frame: Frame, data: st.DataObject) -> None:
-    """A frame with one byte changed, lost or doubled is another frame or none; its columns always fit its count."""
+    """A frame with one changed, lost or doubled byte is valid or refused.
+
+    Its columns fit its count.
+    """
     good = encode(frame)
     at = data.draw(st.integers(0, len(good) - 1))
     middle = data.draw(st.binary(max_size=2))
@@ -161,13 +167,13 @@ def head(
     ],
 )
 def test_frames_that_contradict_themselves(data: bytes | None, said: str) -> None:
-    """Counts, widths and positions must fit; the message says which do not."""
+    """Counts, widths and positions must agree. The message names the one that does not."""
     with pytest.raises(FrameError, match=said):
         decode(TupleFrame, data)
 
 
 def test_frames_of_another_version() -> None:
-    """A frame of a later format is refused by name, also if it could be read."""
+    """The error names a later format, even if the frame could be read."""
     frames: list[Any] = [
         TupleFrame(3, "a", 1, "s", 0, b"", b"", {}, []),
         AckFrame(0, 1),
@@ -182,7 +188,7 @@ def test_frames_of_another_version() -> None:
 
 
 def test_columns_of_wrong_width() -> None:
-    """Ids are eight bytes; pairs are as many as there are roots."""
+    """Ids have eight bytes. The number of pairs is that of the roots."""
     with pytest.raises(FrameError, match="a column has 9 bytes: ids have 8 bytes each"):
         unpack_ids(bytes(9))
     with pytest.raises(FrameError, match="16 bytes of roots and 8 bytes of values"):
@@ -201,7 +207,7 @@ def test_columns_of_wrong_width() -> None:
     ],
 )
 def test_a_frame_that_claims_more_than_it_has(lie: bytes) -> None:
-    """What a frame claims is not allocated before it is seen."""
+    """The decoder checks a frame's length before it allocates memory."""
     data = head()[:-2] + lie
     tracemalloc.start()
     try:
@@ -213,7 +219,10 @@ def test_a_frame_that_claims_more_than_it_has(lie: bytes) -> None:
 
 
 def test_decoded_types_of_values() -> None:
-    """MessagePack has no tuples, sets or naive dates: they come back as lists and strings; dates with a zone survive."""
+    """MessagePack returns lists for tuples and sets, and strings for naive dates.
+
+    Zoned dates survive.
+    """
     moment = datetime.datetime(2026, 5, 4, 3, 2, 1, tzinfo=datetime.UTC)
     sent: list[Any] = [(1, 2), {3}, moment, datetime.date(2026, 5, 4), None, b"\x00", 2.0]
     frame = decode(TupleFrame, encode(TupleFrame(VERSION, "a", 1, "s", 7, b"", b"", {}, [sent])))

@@ -77,7 +77,7 @@ def test_trace_shows_the_slowest_tree_open_at_the_last_kill(
 
 
 def test_missing_trace_does_not_fail_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line has the reason. Without a kill there is no line."""
+    """One line has the reason. Without a kill, nothing is printed."""
     slow(monkeypatch)
     assert trace_of_open_tree(TOPOLOGY, SETTINGS, [kill("count-0", KILLED_AT)]) == [
         "no tree was open when count-0 was killed"

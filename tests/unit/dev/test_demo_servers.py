@@ -14,7 +14,7 @@ from kstorm.errors import LocalError
 
 
 class StandIn:
-    """A server that starts when the test says so."""
+    """A server that starts on the test's signal."""
 
     bootstrap = "127.0.0.1:1"
     connect = "127.0.0.1:2"

@@ -1,4 +1,4 @@
-"""How far the pipeline is, from its log."""
+"""The progress of the pipeline, read from its log."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def test_each_step_moves_the_line(tmp_path: Path) -> None:
         for line in LOG:
             file.write(line[:20])
             file.flush()
-            steps.look()  # half a line is none
+            steps.look()  # an incomplete line does not count
             file.write(line[20:])
             file.flush()
             found.append(steps.look())

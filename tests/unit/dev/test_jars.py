@@ -151,7 +151,7 @@ def test_images_get_one_folder_of_jars_per_server(repository: Path, tmp_path: Pa
 def test_concurrent_processes_fetch_jars_once(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second one waits for the first and uses its jars."""
+    """The other process waits for the first and uses its jars."""
     with ThreadPoolExecutor() as pool:
         first, second = pool.submit(kafka_jars), pool.submit(kafka_jars)
         assert first.result() == second.result()

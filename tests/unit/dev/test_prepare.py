@@ -47,6 +47,6 @@ def test_an_interruption_leaves_it_to_the_next_time(
 
 
 def test_every_module_is_there() -> None:
-    """What is missing would be left out without a word."""
+    """A missing module would be skipped silently."""
     for name in module._MODULES:
         assert module.importlib.util.find_spec(name) is not None  # type: ignore[attr-defined]

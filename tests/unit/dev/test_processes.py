@@ -116,7 +116,7 @@ def test_kill_ends_descendants(tmp_path: Path, eventually: Eventually) -> None:
 
 
 def test_children_of_a_dead_process_are_killed(tmp_path: Path, eventually: Eventually) -> None:
-    """As in a container, the end of the first process ends all others."""
+    """The end of the first process ends all others, as in a container."""
     process = ManagedProcess("it", ["sh", "-c", "sleep 600 & echo $!"], workdir=tmp_path)
     process.start()
     assert process.wait(20) == 0

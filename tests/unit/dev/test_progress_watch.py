@@ -116,7 +116,7 @@ def test_newest_error_is_shown_with_its_age() -> None:
     assert 5 <= count.last_error_age < 100
 
 
-def test_without_an_error_there_is_no_age() -> None:
+def test_error_free_status_has_no_age() -> None:
     processes, watch = watched("count-0")
     processes.pages["count-0"] = page("bolt", 1)
     (count,) = watch.look().components

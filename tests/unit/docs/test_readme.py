@@ -16,7 +16,7 @@ EXACT = {"the": 200, "cow": 100, "jumped": 100, "over": 100, "moon": 100}
 
 
 def counts(folder: Path, topology: str) -> dict[str, int]:
-    """Run the README's two files, and return what the second one prints."""
+    """Run the README's two files, and return the output of the latter."""
     (folder / "hello.py").write_text(topology)
     (folder / "crash.py").write_text(CRASH)
     done = subprocess.run(

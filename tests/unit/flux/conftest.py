@@ -1,4 +1,4 @@
-"""Topologies that a test writes down."""
+"""Topologies that a test writes to files."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ streams:
 
 @pytest.fixture
 def written(tmp_path: Path) -> Written:
-    """Return what loads a file `t.yaml` of this text; further files by their names."""
+    """Provide a function that loads this text as `t.yaml`, with further files by name."""
 
     def load(
         text: str,

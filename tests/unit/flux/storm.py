@@ -1,4 +1,4 @@
-"""What the examples of Storm's Flux name, in Python: its test spout, counter and log bolt, and classes to be configured."""
+"""The classes of Storm's Flux examples, in Python: a spout, a counter, a log bolt and others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ SENTENCES = ["the cow jumped over the moon", "an apple a day keeps the doctor aw
 
 
 class TestWordSpout(Spout):
-    """Each of five names, twice, a tuple each."""
+    """Emits each of five names twice, one per tuple."""
 
     __test__ = False
     items: Sequence[str] = WORDS * 2
@@ -54,7 +54,7 @@ class TestWordSpout(Spout):
 
 
 class Streams(TestWordSpout):
-    """Declares a stream that is direct, and one that is late."""
+    """Declares a direct stream and a late one."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -63,7 +63,7 @@ class Streams(TestWordSpout):
 
 
 class SentenceSpout(TestWordSpout):
-    """Sentences; in Storm a program in JavaScript, whose command line and fields are given."""
+    """Emits sentences. Storm's version is a JavaScript program with a command line and fields."""
 
     items = SENTENCES
 
@@ -80,7 +80,7 @@ class SentenceSpout(TestWordSpout):
 
 
 class SplitSentence(BasicBolt):
-    """Words of sentences; in Storm a program in Python."""
+    """Splits sentences. Storm's version is a Python program."""
 
     def __init__(self, command: Sequence[str], fields: Sequence[str]) -> None:
         self.command, self._fields = command, fields
@@ -118,7 +118,7 @@ class TestWordCounter(BasicBolt):
 
 
 class StatefulWordCounter(StatefulBasicBolt):
-    """The same with state."""
+    """Counts words with state."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word", "count")
@@ -130,7 +130,7 @@ class StatefulWordCounter(StatefulBasicBolt):
 
 
 class LogInfoBolt(BasicBolt):
-    """In Storm it logs; here it passes on what it got, so that a test sees it."""
+    """Emits its input, so that a test can check it. Storm's bolt logs it."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -140,7 +140,7 @@ class LogInfoBolt(BasicBolt):
 
 
 class NGrouping(CustomStreamGrouping):
-    """To the first N tasks."""
+    """Sends to the first N tasks."""
 
     def __init__(self, n: int) -> None:
         self._n = n
@@ -160,7 +160,7 @@ class NGrouping(CustomStreamGrouping):
 
 
 class TestEnum(Enum):
-    """Values that a file names."""
+    """Values that a file uses by name."""
 
     __test__ = False
     FOO = 1
@@ -168,7 +168,7 @@ class TestEnum(Enum):
 
 
 class TestClass:
-    """A thing with a field."""
+    """An object with a field."""
 
     __test__ = False
 
@@ -177,7 +177,7 @@ class TestClass:
 
 
 class TestBolt(LogInfoBolt):
-    """A bolt that can be configured in every way there is."""
+    """A bolt with every kind of configuration."""
 
     __test__ = False
 
@@ -232,7 +232,7 @@ class TestBolt(LogInfoBolt):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of a thing that cannot be changed: each of its methods makes another."""
+    """An immutable object whose methods return changed copies."""
 
     rows: int = 0
     guarantee: TestEnum | None = None
@@ -245,21 +245,24 @@ class Limits:
 
 
 class Units(Enum):
-    """Of sizes."""
+    """Units of sizes."""
 
     KB = 1
     MB = 2
 
 
 class FileSizeRotationPolicy:
-    """As of Storm's HDFS bolt."""
+    """A stand-in for the class of Storm's HDFS bolt."""
 
     def __init__(self, count: float, units: Units) -> None:
         self.count, self.units = count, units
 
 
 class Configured:
-    """A thing that keeps what it is told: it stands for the policies and mappers of HDFS and HBase bolts."""
+    """Records its arguments and calls.
+
+    It replaces the policies and mappers of HDFS and HBase bolts.
+    """
 
     def __init__(self, *args: Any) -> None:
         self.args = args
@@ -274,7 +277,7 @@ class Configured:
 
 
 class Shortening(LogInfoBolt):
-    """Passes on what is left of a word without its first letter."""
+    """Emits each word without its first letter."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         if len(tuple[0]) > 1:
@@ -282,11 +285,11 @@ class Shortening(LogInfoBolt):
 
 
 class ConfiguredBolt(LogInfoBolt, Configured):
-    """A bolt that does."""
+    """A bolt that records its configuration."""
 
 
 class Window(WindowedBolt):
-    """Emits the words that are new in a window."""
+    """Emits the new words of a window."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -297,7 +300,7 @@ class Window(WindowedBolt):
 
 
 class ColumnFields:
-    """As Storm's `Fields` are, of a list and nothing else."""
+    """Like Storm's `Fields`, but accepts only a list."""
 
     def __init__(self, names: Sequence[str]) -> None:
         if isinstance(names, str):
@@ -306,14 +309,14 @@ class ColumnFields:
 
 
 class FieldSelector:
-    """Which field of a tuple is written."""
+    """Selects the field of a tuple to write."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class StatementBuilder:
-    """As of Storm's Cassandra bolt: its fields are bound one after the other."""
+    """A stand-in for the class of Storm's Cassandra bolt, which binds its fields in order."""
 
     def __init__(self, statement: str) -> None:
         self.statement = statement
@@ -324,7 +327,7 @@ class StatementBuilder:
 
 
 def simple_topology(prefix: str, suffix: str, config: Mapping[str, Any] | Config) -> Topology:
-    """Code that wires a topology, as Storm's `SimpleTopologySource`."""
+    """Wires a topology in code, as Storm's `SimpleTopologySource` does."""
     assert isinstance(config, Config)
     builder = TopologyBuilder(f"{prefix}-{suffix}", config)
     builder.set_spout("sentence-spout", TestWordSpout())
@@ -333,7 +336,7 @@ def simple_topology(prefix: str, suffix: str, config: Mapping[str, Any] | Config
 
 
 def named_topology(name: str, config: Config) -> Topology:
-    """The same under the name that the file gives."""
+    """Wires the same topology with the name of the file."""
     builder = TopologyBuilder(name, config)
     builder.set_spout("sentence-spout", TestWordSpout())
     builder.set_bolt("log", LogInfoBolt()).shuffle_grouping("sentence-spout")
@@ -341,7 +344,7 @@ def named_topology(name: str, config: Config) -> Topology:
 
 
 def trident_topology(name: str, config: Config) -> Topology:
-    """Streams in place of spouts and bolts."""
+    """Uses streams instead of spouts and bolts."""
     source = TridentKafkaConfig(KafkaHosts(), "sentences")
     source.scheme = SchemeAsMultiScheme(StringScheme())
     topology = TridentTopology(name, config)
@@ -355,5 +358,5 @@ def trident_topology(name: str, config: Config) -> Topology:
 
 
 def no_topology() -> str:
-    """Not what it should return."""
+    """Returns a string instead of a topology."""
     return "a topology"

@@ -1,4 +1,4 @@
-"""What docs/guides/flux.md shows works as it says."""
+"""The examples in docs/guides/flux.md work."""
 
 import re
 import sys
@@ -25,19 +25,19 @@ CODE = README[README.index("from kstorm import ") : README.index("text = SchemeA
 
 @pytest.fixture
 def hello(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write the page's topology, beside the README's classes."""
+    """Write the page's topology next to the README's classes."""
     (tmp_path / "hello.py").write_text(CODE)
     (tmp_path / "topology.yaml").write_text(HELLO)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(
         sys.modules, "hello", raising=False
-    )  # other tests have a module of this name
+    )  # other tests have a module with this name
     return tmp_path / "topology.yaml"
 
 
 def test_the_first_example(hello: Path, local_cluster: Callable[..., LocalCluster]) -> None:
-    """It counts, and the schema takes it."""
+    """It counts, and the schema accepts it."""
     assert jsonschema.Draft202012Validator(schema()).is_valid(yaml.safe_load(HELLO))
     kafka = FakeKafka({"lines": 1, "words": 1})
     kafka.produce("lines", "a b a")
@@ -47,7 +47,7 @@ def test_the_first_example(hello: Path, local_cluster: Callable[..., LocalCluste
 
 
 def test_an_include_of_the_page() -> None:
-    """Is one, by the schema."""
+    """The schema accepts it."""
     (block,) = [block for block in BLOCKS if block.startswith("includes:")]
     assert jsonschema.Draft202012Validator(schema()).is_valid(yaml.safe_load(block))
 
@@ -62,7 +62,7 @@ def test_a_topology_source_of_the_page(tmp_path: Path) -> None:
 
 
 def test_values_from_outside(hello: Path) -> None:
-    """The properties of the page."""
+    """They are the page's properties."""
     (block,) = [block for block in BLOCKS if block.startswith("# berlin.properties")]
     properties = hello.parent / "berlin.properties"
     properties.write_text(block.split("\n\n")[0])
@@ -74,8 +74,8 @@ def test_values_from_outside(hello: Path) -> None:
     ("right", "wrong"),
     [("class: hello:Split", "className: hello.Split"), ("args: [word]}", "args: [wort]}")],
 )
-def test_mistakes_are_told_as_the_page_says(hello: Path, right: str, wrong: str) -> None:
-    """To the column."""
+def test_mistakes_are_reported_as_on_the_page(hello: Path, right: str, wrong: str) -> None:
+    """The message has the column."""
     hello.write_text(HELLO.replace(right, wrong))
     with pytest.raises(KstormError) as caught:
         load_file(Path("topology.yaml"))

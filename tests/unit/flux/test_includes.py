@@ -1,4 +1,4 @@
-"""Files that include others: who wins, whose places errors name, and what cannot be."""
+"""Files that include others: precedence, the places in errors, and invalid includes."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ streams:
 
 
 def including(override: str) -> str:
-    """A topology that includes another, which has some things under the same names."""
+    """Writes a topology that includes another one with some equal names."""
     return (
         f"name: mine\nconfig: {{a: 1}}\nincludes: [{{file: other.yaml, override: {override}}}]\n"
         + WIRED
@@ -32,7 +32,7 @@ def including(override: str) -> str:
 
 
 def test_without_override_existing_definitions_win(written: Written) -> None:
-    """Without `override`; what is not here is added."""
+    """Missing definitions are added."""
     topology = written(including("false"), other=OTHER)
     assert topology.name == "mine"
     assert topology.config.own == {"a": 1, "b": 2}
@@ -42,7 +42,7 @@ def test_without_override_existing_definitions_win(written: Written) -> None:
 
 
 def test_with_override_included_definitions_win(written: Written) -> None:
-    """With `override`; what refers to something by its id gets the other one."""
+    """References by id get the included object."""
     topology = written(including("true"), other=OTHER)
     assert topology.name == "other"
     assert topology.config.own == {"a": 2, "b": 2}
@@ -51,7 +51,10 @@ def test_with_override_included_definitions_win(written: Written) -> None:
 
 
 def test_included_files_include_files(written: Written) -> None:
-    """Below the folder of the one that names them. (Storm's Flux leaves these out.)"""
+    """Their paths are relative to the folder of the including file.
+
+    Storm's Flux does not allow this.
+    """
     topology = written(
         "name: t\nincludes: [{file: a.yaml}]", a="includes: [{file: ./b.yaml}]", b=WIRED
     )
@@ -86,7 +89,7 @@ def test_included_files_include_files(written: Written) -> None:
 def test_invalid_include_is_refused_with_its_position(
     written: Written, text: str, files: dict[str, str], says: str
 ) -> None:
-    """The place is that of the file that is wrong."""
+    """The place is in the file with the mistake."""
     with pytest.raises(KstormError) as caught:
         written(text, **files)
     assert says in str(caught.value)
@@ -107,14 +110,14 @@ def test_invalid_include_is_refused_with_its_position(
     ],
 )
 def test_two_of_a_name_in_one_file(written: Written, section: str, says: str) -> None:
-    """Which of them was meant is not guessed."""
+    """An ambiguous name is an error."""
     with pytest.raises(KstormError) as caught:
         written(section)
     assert says in str(caught.value)
 
 
 def test_nothing_is_imported_before_everything_is_read(tmp_path: Path) -> None:
-    """`read` says what there is without the code."""
+    """`read` returns the definitions without importing code."""
     (tmp_path / "t.yaml").write_text(
         "name: t\nspouts: [{id: s, class: 'not_there:Spout'}]\nincludes: [{file: u.yaml}]\n"
     )

@@ -1,4 +1,7 @@
-"""What is wrong with a file is told with its place and what to do; nobody sees a stack trace, and no tag makes an object."""
+"""Mistakes in a file are reported with their place and remedy, and without a stack trace.
+
+YAML tags cannot create objects.
+"""
 
 import time
 from pathlib import Path
@@ -16,7 +19,7 @@ SPOUT = f"spouts: [{{id: words, class: '{STORM}:TestWordSpout'}}]\n"
 
 
 def bolt(definition: str) -> str:
-    """A topology whose bolt is defined so, from line 6."""
+    """Writes a topology whose bolt has this definition, from line 6 on."""
     return f"""name: t
 spouts:
   - id: words
@@ -89,7 +92,7 @@ streams:
     ],
 )
 def test_invalid_file_is_refused(written: Written, text: str, says: str) -> None:
-    """Syntax, keys, types and settings."""
+    """This covers syntax, keys, types and settings."""
     with pytest.raises(KstormError) as caught:
         written(text)
     assert says in str(caught.value)
@@ -173,7 +176,7 @@ def test_invalid_file_is_refused(written: Written, text: str, says: str) -> None
     ],
 )
 def test_invalid_component_is_refused(written: Written, definition: str, says: str) -> None:
-    """Its class, its arguments, its methods and properties."""
+    """This covers its class, arguments, methods and properties."""
     with pytest.raises(KstormError) as caught:
         written(bolt(definition))
     assert says in str(caught.value)
@@ -227,7 +230,7 @@ def test_invalid_component_is_refused(written: Written, definition: str, says: s
     ],
 )
 def test_invalid_stream_is_refused(written: Written, stream: str, says: str) -> None:
-    """Its ends and its grouping."""
+    """This covers its ends and its grouping."""
     text = f"""name: t
 spouts:
   - {{id: words, class: '{STORM}:TestWordSpout'}}
@@ -272,14 +275,14 @@ streams:
     ],
 )
 def test_invalid_topology_source_is_refused(written: Written, text: str, says: str) -> None:
-    """What the function lacks, or returns."""
+    """The error shows the function's missing parameter or wrong result."""
     with pytest.raises(KstormError) as caught:
         written(text)
     assert says in str(caught.value)
 
 
 def test_components_in_a_circle(written: Written) -> None:
-    """Each is made of the other; their order in the file does not matter otherwise."""
+    """Each needs the other. Without a circle, their order in the file does not matter."""
     circle = f"""name: t
 components:
   - {{id: a, class: '{STORM}:Configured', args: [ref: b]}}
@@ -297,7 +300,7 @@ components:
 
 
 def test_a_component_is_one_object(written: Written) -> None:
-    """Whoever refers to it has the same."""
+    """All references return the same object."""
     text = f"""name: t
 components:
   - {{id: shared, class: '{STORM}:Configured'}}
@@ -316,7 +319,7 @@ streams:
 
 
 def test_returned_copy_of_a_config_method_is_used(written: Written) -> None:
-    """As the methods of something frozen return another one; what else they return is nothing."""
+    """The methods of a frozen object return a copy. Other results are ignored."""
     text = f"""name: t
 components:
   - id: limits
@@ -347,7 +350,7 @@ streams:
     ],
 )
 def test_a_value_that_yaml_does_not_read(written: Written, value: str) -> None:
-    """What the library raises of them is told as any mistake."""
+    """The library's exceptions are reported as mistakes in the file."""
     with pytest.raises(KstormError, match=r"t\.yaml"):
         written(f"name: t\nconfig: {{it: {value}}}\n")
 
@@ -417,14 +420,17 @@ streams:
 def test_a_value_is_checked_against_the_annotation(
     written: Written, topic: str, more: str, says: str
 ) -> None:
-    """When the file is loaded, with line and column, and not when a task starts."""
+    """The check runs when the file is loaded, not when a task starts.
+
+    The error has line and column.
+    """
     with pytest.raises(KstormError) as caught:
         written(SPOUT_ON.format(topic=topic, more=more))
     assert says in str(caught.value)
 
 
 def test_values_in_quotes_are_text(written: Written) -> None:
-    """Of whatever they look like."""
+    """This holds for every text in quotes."""
     for topic in ("'20261123'", "'on'", "'10:30'", '"012"'):
         spout = written(SPOUT_ON.format(topic=topic, more="retry_limit: 3")).component("words")
         assert spout.component.spout_config.topic == topic.strip("'\"")  # type: ignore[attr-defined]
@@ -432,7 +438,7 @@ def test_values_in_quotes_are_text(written: Written) -> None:
 
 @pytest.mark.parametrize("kind", ["lists", "mappings", "merges"])
 def test_aliases_of_aliases_are_refused_at_once(written: Written, kind: str) -> None:
-    """Forty levels would be 2**40 values."""
+    """Forty levels would give 2**40 values."""
     one = {
         "lists": "[*{0}, *{0}]",
         "mappings": "{{a: *{0}, b: *{0}}}",

@@ -1,4 +1,4 @@
-"""`${name}` and `${ENV-NAME}`: values of files and the environment, which can never be more than values."""
+"""`${name}` and `${ENV-NAME}`: values from files and the environment, which stay plain values."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.unit.flux.conftest import WIRED, Written
 
 
 def own(written: Written, text: str, properties: str | None = None, **environment: str) -> Any:
-    """The setting `it` of a topology, given as `text`."""
+    """Returns the setting `it` of a topology, given as `text`."""
     return written(f"name: t\nconfig:\n  it: {text}\n{WIRED}", properties, environment).config["it"]
 
 
@@ -40,7 +40,10 @@ def own(written: Written, text: str, properties: str | None = None, **environmen
     ],
 )
 def test_values_are_replaced(written: Written, text: str, value: str, becomes: object) -> None:
-    """Without quotes as YAML reads it, with quotes as text; keys are left as they are, and values are not looked through again."""
+    """An unquoted value is read as YAML, and a quoted one is text.
+
+    Keys are not replaced, and values are replaced only once.
+    """
     assert own(written, text, X=value) == becomes
 
 
@@ -60,7 +63,7 @@ def test_values_are_replaced(written: Written, text: str, value: str, becomes: o
     ],
 )
 def test_a_value_is_never_more_than_a_value(written: Written, value: str) -> None:
-    """Whatever is in it: no key, no alias, no tag, no comment."""
+    """It cannot add a key, an alias, a tag or a comment."""
     for text in ("${ENV-X}", "'${ENV-X}'"):
         topology = written(f"name: t\nconfig:\n  it: {text}\n{WIRED}", None, {"X": value})
         assert topology.config["it"] == value
@@ -68,7 +71,7 @@ def test_a_value_is_never_more_than_a_value(written: Written, value: str) -> Non
 
 
 def test_numbers_and_settings_can_be_replaced(written: Written) -> None:
-    """Parallelism and tasks too, and settings of kstorm's."""
+    """This includes parallelism, tasks and settings of kstorm."""
     text = "name: ${topology}\nconfig:\n  topology_debug: ${debug}\n" + WIRED
     text = text.replace("'${debug}'", "${debug}").replace(
         "LogInfoBolt", "LogInfoBolt\n    parallelism: ${log.workers}\n    tasks: ${ENV-TASKS}"
@@ -125,12 +128,12 @@ def test_numbers_and_settings_can_be_replaced(written: Written) -> None:
 def test_invalid_reference_is_refused(
     written: Written, text: str, properties: str | None, says: str
 ) -> None:
-    """Is an error, and not left as it is."""
+    """It is an error, and does not stay in the text."""
     with pytest.raises(KstormError) as caught:
         own(written, text, properties)
     assert says in str(caught.value)
 
 
 def test_comments_are_not_looked_at(written: Written) -> None:
-    """A variable in one need not be set."""
+    """A variable in a comment need not be set."""
     assert own(written, "1 # ${ENV-NO}") == 1

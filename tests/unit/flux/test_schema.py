@@ -1,4 +1,4 @@
-"""The JSON Schema of a topology's file: it is that of the model, takes each example, and refuses what is wrong."""
+"""The JSON Schema of a topology's file matches the model, accepts examples, and rejects mistakes."""
 
 import json
 from pathlib import Path
@@ -17,22 +17,22 @@ ROOT = Path(__file__).parents[3]
 WORDCOUNT = ROOT / "examples" / "wordcount" / "topology.yaml"
 EXAMPLES = [*sorted(Path(__file__).parent.glob("examples/*.yaml")), WORDCOUNT]
 REFUSED = {"component-config-invalid-test"}
-"""Of the examples those that a schema sees to be wrong."""
+"""The examples that the schema rejects."""
 
 
 def valid(values: Any) -> bool:
-    """Whether the schema takes it."""
+    """True if the schema accepts the values."""
     return bool(jsonschema.Draft202012Validator(schema()).is_valid(values))
 
 
 def test_the_file_is_what_the_model_says() -> None:
-    """`kstorm flux-schema > shared/src/kstorm/flux/schema.json` writes it anew."""
+    """`kstorm flux-schema > shared/src/kstorm/flux/schema.json` updates the file."""
     jsonschema.Draft202012Validator.check_schema(schema())
     assert FILE.read_text() == schema_text()
 
 
 def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """For those who have the package only."""
+    """Users may have only the package."""
     with pytest.raises(SystemExit) as ended:
         main(["flux-schema"])
     assert ended.value.code == 0
@@ -40,7 +40,7 @@ def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_editor_finds_it_by_the_examples_first_line() -> None:
-    """The path is from the file."""
+    """The path is relative to the file."""
     first = WORDCOUNT.read_text().splitlines()[0]
     path = first.removeprefix("# yaml-language-server: $schema=")
     assert (WORDCOUNT.parent / path).resolve() == FILE.resolve()
@@ -48,7 +48,7 @@ def test_an_editor_finds_it_by_the_examples_first_line() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_each_example_is_valid(path: Path) -> None:
-    """Before anything in it is replaced."""
+    """Replacements are not yet made."""
     assert valid(yaml.safe_load(path.read_text())) == (path.stem not in REFUSED)
 
 
@@ -91,19 +91,19 @@ def test_each_example_is_valid(path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_is_wrong_is_refused(wrong: Any) -> None:
-    """As `load_file` would."""
+def test_invalid_file_is_refused(wrong: Any) -> None:
+    """`load_file` refuses the same files."""
     assert not valid(wrong)
 
 
-def test_what_is_replaced_later_is_taken() -> None:
-    """A number may be a `${name}` still."""
+def test_unreplaced_variables_are_accepted() -> None:
+    """A number may still be a `${name}`."""
     spout = {"id": "a", "class": "${module}:B", "parallelism": "${n}", "tasks": "${ENV-TASKS}"}
     assert valid({"spouts": [spout], "config": {"topology_debug": "${debug}", "mine": [1]}})
 
 
 def test_every_setting_is_described() -> None:
-    """An editor shows what it is for."""
+    """An editor shows the description."""
     settings = schema()["$defs"]["Settings"]["properties"]
     assert "own" not in settings
     assert all(

@@ -1,4 +1,7 @@
-"""The examples of Storm's Flux, translated: those of its README, of `flux-examples`, and the files of its own tests. Each runs."""
+"""The examples of Storm's Flux, translated: from its README, `flux-examples`, and its own tests.
+
+Each of them runs.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,7 +26,7 @@ OF_SENTENCES = sorted(" ".join(storm.SENTENCES).split())
 
 
 def load(name: str, properties: str | None = None) -> Topology:
-    """The topology of an example."""
+    """Returns the topology of an example."""
     return load_file(
         FOLDER / f"{name}.yaml",
         environment=PATH,
@@ -69,21 +72,21 @@ def test_an_example_runs(
 
 
 def test_every_example_has_its_test() -> None:
-    """Those above, and those below."""
+    """The tests are above and below."""
     of_files = {path.stem for path in FOLDER.glob("*.yaml")}
     said = Path(__file__).read_text()
     assert [name for name in of_files if f'"{name}"' not in said] == []
 
 
 def test_counts_are_counts(local_cluster: Callable[..., LocalCluster]) -> None:
-    """Equal words meet in one task of the hundred."""
+    """Equal words go to one of the hundred tasks."""
     cluster = local_cluster(load("tck"))
     cluster.run_until_idle()
     assert Counter(dict(cluster.emitted("bolt-1"))) == Counter(dict.fromkeys(storm.WORDS, 10))
 
 
-def test_tasks_and_a_grouping_of_ones_own() -> None:
-    """`tck`: of the last bolt's two tasks the grouping chooses the first."""
+def test_tasks_with_a_custom_grouping() -> None:
+    """`tck`: the grouping chooses the first of the last bolt's two tasks."""
     topology = load("tck")
     assert [spec.num_tasks for spec in topology.components.values()] == [5, 100, 2]
     (declared,) = topology.component("bolt-2").inputs
@@ -94,7 +97,7 @@ def test_tasks_and_a_grouping_of_ones_own() -> None:
 
 
 def test_the_kafka_spout(local_cluster: Callable[..., LocalCluster]) -> None:
-    """Its config is put together of components, with properties set, and it reads."""
+    """Its config is built from components with properties. The spout reads."""
     topology = load("kafka_spout")
     spout = topology.component("kafka-spout").component
     assert isinstance(spout, KafkaSpout)
@@ -117,7 +120,7 @@ def test_the_kafka_spout(local_cluster: Callable[..., LocalCluster]) -> None:
 
 
 def test_substitution() -> None:
-    """`substitution-test`: the name, a variable of the environment, a list, and an item of it."""
+    """`substitution-test`: the name, an environment variable, a list, and one of its items."""
     topology = load("substitution-test", "test.properties")
     assert topology.name == "substitution-topology"
     assert topology.config["test.env.value"] == "/bin"
@@ -126,7 +129,7 @@ def test_substitution() -> None:
 
 
 def test_a_components_config() -> None:
-    """Is its own alone, and wins over the topology's; names of one's own are kept."""
+    """It applies to the component only, and overrides the topology's config. Own names are kept."""
     components = load("component-config-test").components
     assert [spec.config.topology_debug for spec in components.values()] == [True, False]
     components = load("component-config-override-test").components
@@ -140,7 +143,7 @@ def test_a_components_config() -> None:
 
 
 def test_arguments_factories_methods_and_properties() -> None:
-    """`config-methods-test`: each bolt was made and told as the file says."""
+    """`config-methods-test`: each bolt has the arguments and calls of the file."""
     bolts = [spec.component for spec in load("config-methods-test").bolts]
     told = [bolt for bolt in bolts if isinstance(bolt, storm.TestBolt)]
     assert [bolt.given[0] for bolt in told] == [
@@ -157,8 +160,8 @@ def test_arguments_factories_methods_and_properties() -> None:
     assert first.time_len_set == timedelta(hours=10)
 
 
-def test_what_is_told_to_a_bolt_is_made_of_components() -> None:
-    """`hdfs_test`, `simple_hbase`: objects, members of an enum, replaced values."""
+def test_configuration_values_may_be_components() -> None:
+    """`hdfs_test`, `simple_hbase`: objects, enum members and replaced values."""
     bolt = load("hdfs_test", "hdfs_bolt.properties").component("bolt-1").component
     assert isinstance(bolt, storm.ConfiguredBolt)
     assert bolt.told["fs_url"] == "hdfs://hadoop:54310"
@@ -176,7 +179,7 @@ def test_what_is_told_to_a_bolt_is_made_of_components() -> None:
 
 
 def test_windows(local_cluster: Callable[..., LocalCluster]) -> None:
-    """`simple_windowing`: every third word shows a window, in which three are new."""
+    """`simple_windowing`: every third word shows a window with three new words."""
     cluster = local_cluster(load("simple_windowing"))
     cluster.run_until_idle()
     assert cluster.errors == []
@@ -184,7 +187,7 @@ def test_windows(local_cluster: Callable[..., LocalCluster]) -> None:
 
 
 def test_a_topology_of_code() -> None:
-    """`existing-topology`: it has the file's arguments, and its config; and its name, where the function asks for one."""
+    """`existing-topology`: it has the file's arguments, config and, on request, name."""
     assert load("existing-topology").name == "existing-topology"
     topology = load("existing-topology-trident")
     assert topology.name == "existing-topology"
@@ -223,7 +226,7 @@ def test_the_name_of_an_include_does_not_win() -> None:
     ],
 )
 def test_a_bad_example_is_refused(name: str, properties: str | None, says: str) -> None:
-    """With the file, the line, and what is wrong."""
+    """The error has the file, the line and the mistake."""
     with pytest.raises(KstormError) as caught:
         load(name, properties)
     assert f"{name}.yaml:" in str(caught.value)

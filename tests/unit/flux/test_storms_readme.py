@@ -1,6 +1,6 @@
-"""Storm's page on Flux (`flux/README.md`, and what `docs/guides/flux.md` has besides), from top to end: what it states and shows.
+"""Storm's page on Flux (`flux/README.md`, and the additions of `docs/guides/flux.md`), in its order.
 
-Where the two differ, the table of docs/guides/flux.md says so, and a test here holds it.
+The table of docs/guides/flux.md lists the differences, and a test here checks each one.
 """
 
 import json
@@ -57,7 +57,7 @@ streams:
 
 
 def with_component(component: str) -> str:
-    """A topology whose bolt is told a component `it`."""
+    """Builds a topology whose bolt gets the component `it` as its argument."""
     bolt = f"  - {{id: bolt, class: {STORM}:ConfiguredBolt, args: [ref: it]}}\n"
     wired = (
         WIRED.replace("bolts:\n", f"bolts:\n{bolt}")
@@ -67,7 +67,7 @@ def with_component(component: str) -> str:
 
 
 def it(topology: Topology) -> Any:
-    """That component."""
+    """Returns the component `it`."""
     return topology.component("bolt").component.args[0]  # type: ignore[attr-defined]
 
 
@@ -75,7 +75,7 @@ def it(topology: Topology) -> Any:
 
 
 def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--dry-run`: `kstorm values` builds it, and prints what it has."""
+    """`--dry-run`: `kstorm values` builds the topology, and prints its components."""
     (tmp_path / "my_config.yaml").write_text(WORDCOUNT)
     with pytest.raises(SystemExit) as ended:
         main(["values", str(tmp_path / "my_config.yaml")])
@@ -95,7 +95,7 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_simple_example(written: Written, local_cluster: Callable[..., LocalCluster]) -> None:
-    """Its setting `topology.workers` has no meaning here, and is refused."""
+    """Its setting `topology.workers` has no counterpart here, and is refused."""
     cluster = local_cluster(written(WORDCOUNT))
     cluster.run_until_idle()
     assert sorted(word for (word,) in cluster.emitted("bolt-2")) == sorted(storm.WORDS * 2)
@@ -117,13 +117,13 @@ BUILDER = f"""
 
 
 def test_properties_by_their_keys(written: Written) -> None:
-    """And a list beside them, as an argument of a constructor."""
+    """A list works too, as an argument of a constructor."""
     topology = written(with_component(BUILDER), "kafka.bootstrap.hosts: localhost:9092")
     assert it(topology).args == ("localhost:9092", ["myKafkaTopic"])
 
 
 def test_a_variable_of_the_environment(written: Written) -> None:
-    """Without any option."""
+    """It needs no option."""
     text = with_component(BUILDER.replace("${kafka.bootstrap.hosts}", "${ENV-ZK_HOSTS}"))
     assert it(written(text, None, {"ZK_HOSTS": "zk:2181"})).args[0] == "zk:2181"
 
@@ -132,12 +132,12 @@ def test_a_variable_of_the_environment(written: Written) -> None:
 
 
 def test_a_component_has_an_id_and_a_class(written: Written) -> None:
-    """And is made without arguments."""
+    """A component without arguments is created without any."""
     assert it(written(with_component(f"  - {{id: it, class: {STORM}:Configured}}"))).args == ()
 
 
 def test_a_factory_with_a_component_as_its_argument(written: Written) -> None:
-    """Of `docs/guides/flux.md`: `newInstance` of a bolt takes what another factory made."""
+    """An example of `docs/guides/flux.md`: a bolt's factory takes the object of another factory."""
     components = "  - {id: time, class: 'datetime:timedelta', kwargs: {seconds: 10}}\n"
     made = f"  - {{id: it, class: {STORM}:Configured, factory: made_of, args: [ref: time]}}"
     assert it(written(with_component(components + made))).args[0].total_seconds() == 10
@@ -145,7 +145,7 @@ def test_a_factory_with_a_component_as_its_argument(written: Written) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_reference_may_precede_its_definition(written: Written, first: bool) -> None:
-    """Storm wants it below."""
+    """Storm requires the definition first."""
     parts = [
         f"  - {{id: recordTranslator, class: {STORM}:TestClass, args: [x]}}\n",
         f"  - {{id: it, class: {STORM}:Configured, args: [{{ref: recordTranslator}}]}}\n",
@@ -162,7 +162,10 @@ BINDING = f"{SELECTORS}  - {{id: it, class: {STORM}:StatementBuilder, args: [INS
 
 
 def test_lists_of_references(written: Written) -> None:
-    """A list is one argument; a method that takes any number of them is given each. Storm makes the one of the other."""
+    """A list is one argument. A method with variable arguments gets each item.
+
+    Storm converts between the two.
+    """
     assert it(written(with_component(BINDING % "[{ref: f1}, {ref: f2}]"))).bound == ["F1", "F2"]
     with pytest.raises(KstormError, match=r"t\.yaml:5:.* bind raised AttributeError"):
         written(with_component(BINDING % "[{reflist: [f1, f2]}]"))
@@ -183,7 +186,7 @@ PROPERTIES = f"""
 
 
 def test_properties_by_a_setter_or_an_attribute(written: Written) -> None:
-    """The setter first; a component may be the value."""
+    """A setter is preferred. The value may be a component."""
     setter = "      - {name: weight, value: 10}\n      - {name: foo, value: 5}\n      - {name: level, ref: one}\n"
     one = f"  - {{id: one, class: {STORM}:TestClass, args: [x]}}"
     bolt = it(written(with_component(one + PROPERTIES + setter)))
@@ -194,7 +197,10 @@ def test_properties_by_a_setter_or_an_attribute(written: Written) -> None:
 def test_whole_number_is_accepted_for_a_float(
     written: Written, value: str, becomes: object
 ) -> None:
-    """Of a setter, and of a constructor. Storm makes any number of any other; here no digits are lost."""
+    """This holds for setters and constructors.
+
+    Storm converts any number, but here no digits are lost.
+    """
     topology = written(with_component(f"{PROPERTIES}      - {{name: weight, value: {value}}}"))
     found = it(topology).weight
     assert (found, type(found)) == (becomes, type(becomes))
@@ -203,7 +209,7 @@ def test_whole_number_is_accepted_for_a_float(
 
 
 def test_configuration_methods(written: Written) -> None:
-    """With one argument, with none, with two, in their order; references too."""
+    """They have no, one or two arguments or references, and are called in order."""
     methods = """
     config_methods:
       - {name: with_foo, args: [foo]}
@@ -224,7 +230,7 @@ def test_configuration_methods(written: Written) -> None:
 
 
 def test_a_member_of_an_enum_by_its_name(written: Written) -> None:
-    """`rotationPolicy`: of an argument."""
+    """`rotationPolicy`: an argument may be an enum member."""
     policy = it(
         written(
             with_component(
@@ -239,7 +245,7 @@ def test_a_member_of_an_enum_by_its_name(written: Written) -> None:
 
 
 def test_the_topologys_config(written: Written) -> None:
-    """What is a setting of kstorm's, and what is one's own."""
+    """The config holds kstorm's settings and the user's own."""
     config = (
         "{topology_max_spout_pending: 1000, topology_message_timeout_secs: 30, my.own: {a: [1]}}"
     )
@@ -249,7 +255,7 @@ def test_the_topologys_config(written: Written) -> None:
 
 
 def test_an_existing_topology(written: Written) -> None:
-    """By a function, of any name, that takes the config; arguments may be components."""
+    """A function of any name takes the config. Its arguments may be components."""
     source = f"topology_source: {{function: '{STORM}:simple_topology', args: [foo, {{ref: it}}]}}"
     component = "components: [{id: it, class: 'builtins:str', args: [bar]}]"
     topology = written(f"config: {{topology_debug: true}}\n{component}\n{source}")
@@ -260,7 +266,7 @@ def test_an_existing_topology(written: Written) -> None:
 
 
 def test_tasks_and_parallelism(written: Written) -> None:
-    """`numTasks` is `tasks`; memory and CPU are the chart's, which the error says."""
+    """`numTasks` is `tasks`. Memory and CPU belong to the chart, as the error explains."""
     text = WORDCOUNT.replace(
         "TestWordCounter\n    parallelism: 1", "TestWordCounter\n    parallelism: 2\n    tasks: 4"
     )
@@ -272,7 +278,10 @@ def test_tasks_and_parallelism(written: Written) -> None:
 
 
 def test_the_kafka_spout(written: Written) -> None:
-    """Its builder's `firstPollOffsetStrategy` is `start_offset_time` of a SpoutConfig, its `setProp` `kafka_properties`."""
+    """Its builder's `firstPollOffsetStrategy` is `start_offset_time` of a SpoutConfig.
+
+    Its `setProp` is `kafka_properties`.
+    """
     text = f"""
 name: t
 components:
@@ -303,13 +312,16 @@ streams:
 
 
 def test_a_map_is_an_argument(written: Written) -> None:
-    """As that of `setProp`."""
+    """The map is an argument like that of `setProp`."""
     component = f"  - {{id: it, class: {STORM}:Configured, config_methods: [{{name: tell, args: [a, {{b.c: 1, d: x}}]}}]}}"
     assert it(written(with_component(component))).told == {"a": {"b.c": 1, "d": "x"}}
 
 
 def test_a_components_own_config(written: Written) -> None:
-    """It is that component's alone, checked when the topology is built; names of one's own are passed on as they are."""
+    """It applies to that component only, and is checked when the topology is built.
+
+    Own names are passed on unchanged.
+    """
     own = "    config: {topology_tick_tuple_freq_secs: 5, my.own: yes-it-is}\n"
     topology = written(WORDCOUNT.replace("LogInfoBolt\n", f"LogInfoBolt\n{own}"))
     found = {
@@ -338,7 +350,7 @@ def test_a_components_own_config(written: Written) -> None:
     ],
 )
 def test_each_grouping(written: Written, type: str, further: str, kind: type) -> None:
-    """On the default stream, unless another is named, which the emitter declares."""
+    """The stream is the default one, or a declared one by name."""
     text = WIRED.replace("TestWordSpout", "Streams").replace(
         "{type: SHUFFLE}", f"{{type: {type}{further}}}"
     )
@@ -350,7 +362,7 @@ def test_each_grouping(written: Written, type: str, further: str, kind: type) ->
 
 
 def test_undeclared_stream_is_refused(written: Written) -> None:
-    """Is refused, with those that are."""
+    """The error lists the declared streams."""
     with pytest.raises(
         KstormError,
         match=r"t\.yaml:10:5: .* of 'words', which does not declare it: its streams are",
@@ -361,7 +373,7 @@ def test_undeclared_stream_is_refused(written: Written) -> None:
 def test_connections_can_be_cyclical(
     written: Written, local_cluster: Callable[..., LocalCluster]
 ) -> None:
-    """A bolt that subscribes to itself."""
+    """A bolt may subscribe to itself."""
     text = f"name: t\n{WIRED}  - {{from: log, to: log, grouping: {{type: SHUFFLE}}}}\n".replace(
         "LogInfoBolt", "Shortening"
     )
@@ -376,13 +388,13 @@ def test_connections_can_be_cyclical(
 
 @pytest.mark.parametrize(("override", "wins"), [("true", "there"), ("false", "here")])
 def test_includes_and_overrides(written: Written, override: str, wins: str) -> None:
-    """Of two of a name the included one stays with `override`, else the one that is here."""
+    """With `override`, the included value wins. Otherwise the value in this file wins."""
     text = f"name: t\nconfig: {{a: here}}\nincludes: [{{file: other.yaml, resource: false, override: {override}}}]\n{WIRED}"
     assert written(text, other="config: {a: there}").config["a"] == wins
 
 
 def test_a_file_of_the_python_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`resource: true`, in place of the class path."""
+    """`resource: true` uses the Python path instead of Java's class path."""
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "wired.yaml").write_text(WIRED)
     (tmp_path / "t.yaml").write_text(
@@ -393,7 +405,7 @@ def test_a_file_of_the_python_path(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_trident(written: Written, local_cluster: Callable[..., LocalCluster]) -> None:
-    """By a function that builds it; it counts."""
+    """A function builds it, and it counts."""
     config = "{topology_processing_guarantee: exactly_once}"
     source = f"{{function: '{STORM}:trident_topology'}}"
     topology = written(f"name: my-trident-topology\nconfig: {config}\ntopology_source: {source}\n")

@@ -1,4 +1,4 @@
-"""The word count of the examples, in Python and in YAML: the same wiring."""
+"""The word count of the examples, in Python and in YAML, has the same wiring."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ FILE = "examples/wordcount/topology.yaml"
 
 
 def wiring_of(topology: Topology) -> dict[str, Any]:
-    """All that is declared of each component."""
+    """Returns the declarations of each component."""
 
     def of(spec: ComponentSpec) -> tuple[Any, ...]:
         declared = (spec.kind, type(spec.component), spec.parallelism, spec.num_tasks)
@@ -21,8 +21,8 @@ def wiring_of(topology: Topology) -> dict[str, Any]:
     return {spec.id: of(spec) for spec in topology.components.values()}
 
 
-def test_both_are_wired_alike() -> None:
-    """Name, settings, components in their order, tasks, streams and groupings; and what the ends read and write."""
+def test_code_and_file_have_the_same_wiring() -> None:
+    """This covers name, settings, components in order, tasks, streams, groupings and topics."""
     coded, wired = topology(), load_topology(FILE)
     assert (wired.name, wired.config) == (coded.name, coded.config)
     assert wiring_of(wired) == wiring_of(coded)
@@ -35,8 +35,8 @@ def test_both_are_wired_alike() -> None:
     assert isinstance(wired.component("sink").component, KafkaBolt)
 
 
-def test_both_count_alike(local_cluster: Any) -> None:
-    """From topic to topic."""
+def test_code_and_file_give_the_same_counts(local_cluster: Any) -> None:
+    """The counts go from topic to topic."""
     found = []
     for each in (topology(), load_topology(FILE)):
         kafka = FakeKafka({"sentences": 1, "word-counts": 2})

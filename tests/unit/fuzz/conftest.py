@@ -1,4 +1,4 @@
-"""Every decoder runs as in a small pod: with little memory, and not for ever."""
+"""Every decoder runs as in a small pod: with little memory and limited time."""
 
 import resource
 import signal
@@ -8,14 +8,17 @@ import psutil
 import pytest
 
 _TO_SPARE = 400_000_000
-"""Bytes above what the process has already, for the decoder, the test's own data and what threads are given for their stacks."""
+"""Bytes beyond the process's present memory, for the decoder, the test's data and thread stacks."""
 _CPU_SECS = 120
-"""Processor time of one test. Of each input it takes milliseconds."""
+"""Processor time of one test. Each input takes milliseconds."""
 
 
 @pytest.fixture(autouse=True)
 def small_pod() -> Iterator[None]:
-    """More memory is a `MemoryError`. More time ends the process, as a decoder in C hears no signal."""
+    """Raises `MemoryError` beyond the memory limit, and ends the process beyond the time limit.
+
+    A signal handler of Python would not interrupt a decoder in C.
+    """
     unlimited = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(
         resource.RLIMIT_DATA, (psutil.Process().memory_info().data + _TO_SPARE, unlimited[1])

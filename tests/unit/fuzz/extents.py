@@ -1,4 +1,4 @@
-"""How much memory a call takes, in C too, how many values there are in what it makes, and what a spout does with it."""
+"""The memory of a call, in C too, the number of values in its result, and a spout's reaction."""
 
 import time
 import tracemalloc
@@ -15,17 +15,17 @@ from kstorm.kafka.scheme import Scheme
 from tests.unit.kafka.conftest import FakeCollector
 
 TO_SPARE: Final = 100_000_000
-"""Bytes: what decoding anything may take."""
+"""The limit in bytes for decoding any input."""
 
 _PEAK = Path("/proc/self/clear_refs")
 
 
 def memory_of(call: Callable[[], Any]) -> int:
-    """The most bytes that a call takes, beyond what was free; what C libraries take is known on Linux alone."""
+    """Returns the peak memory of a call. The memory of C libraries is known on Linux only."""
     if not _PEAK.exists():
         return _traced(call)
     before = _resident("VmRSS")
-    _PEAK.write_text("5")  # the peak is measured anew
+    _PEAK.write_text("5")  # restarts the measurement of the peak
     call()
     return _resident("VmHWM") - before
 
@@ -45,14 +45,14 @@ def _resident(what: str) -> int:
 
 
 def counted(value: Any) -> int:
-    """Values, those within others and the keys of dicts too."""
+    """Counts values, nested values, and keys of dicts."""
     if isinstance(value, dict):
         return 1 + len(value) + sum(map(counted, value.values()))
     return 1 + sum(map(counted, value)) if isinstance(value, list | tuple) else 1
 
 
 def read_all(scheme: Scheme, values: list[bytes]) -> tuple[list[Any], list[Any]]:
-    """Dead letters and tuples of these messages, when the schema of the first is known or asked for."""
+    """Returns the dead letters and tuples of these messages, after a look-up of the first schema."""
     collector = FakeCollector()
     rows: list[Any] = []
     config = SpoutConfig(KafkaHosts(), "t", "/r", "i", scheme=SchemeAsMultiScheme(scheme))

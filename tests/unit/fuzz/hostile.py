@@ -1,4 +1,4 @@
-"""What strangers write: random bytes, other people's formats, and good data that was damaged or lies about itself."""
+"""Input of strangers: random bytes, foreign formats, and good data with damage or false sizes."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -20,7 +20,10 @@ from kstorm.core.wire import (
 T = TypeVar("T")
 
 BYTES_A_BYTE: Final = 200
-"""What one byte of input may make us allocate: an empty map takes one byte and 64 in memory, twice that in a dict."""
+"""The allocation per byte of input.
+
+An empty map has one byte, and takes 64 bytes, or 128 in a dict.
+"""
 BYTES_ANYWAY: Final = 1_000_000
 
 LIES: Final = (
@@ -33,13 +36,13 @@ LIES: Final = (
     b"\xc1",  # never used
     b"\x91" * 3000,  # nesting
     b"\x81\x01" * 3000,
-    b"\x82\x01\x01\x01\x02",  # a key twice
-    b"\x81\x80\x01",  # a key that cannot be one
-    b"\xa2\xff\xfe",  # no UTF-8
+    b"\x82\x01\x01\x01\x02",  # a repeated key
+    b"\x81\x80\x01",  # an invalid key
+    b"\xa2\xff\xfe",  # invalid UTF-8
     b"\xcf" + b"\xff" * 8,  # 2^64 - 1
     b"\xd3\x80" + bytes(7),  # -2^63
     b"\xcb\x7f\xf8" + bytes(6),  # not a number
-    b"\xc7\x0c\xff" + b"\xff" * 12,  # a time that never was
+    b"\xc7\x0c\xff" + b"\xff" * 12,  # an invalid time
     b"\xc0",
 )
 
@@ -68,7 +71,7 @@ anchors = st.dictionaries(numbers, st.dictionaries(numbers, numbers, max_size=2)
 
 @st.composite
 def tuple_frames(draw: st.DrawFn) -> bytes:
-    """Frames whose every part may be wrong, and often fits the others."""
+    """Draws frames whose parts may be wrong, and often match each other."""
     count = draw(st.integers(0, 3))
     column = st.lists(ids, min_size=count, max_size=count).map(pack_ids)
     roots = draw(st.just(b"") | column | columns_of_ids)
@@ -99,7 +102,7 @@ completion_frames = st.builds(CompletionFrame, _version, numbers, *[columns_of_i
 
 @st.composite
 def damaged(draw: st.DrawFn, good: st.SearchStrategy[bytes]) -> bytes:
-    """Good bytes with one byte turned, a piece lost, a lie put in, or another's end."""
+    """Draws good bytes with a changed byte, a missing piece, a false size, or a foreign end."""
     data = draw(good)
     at = draw(st.integers(0, len(data)))
     match draw(st.integers(0, 4)):
@@ -117,7 +120,7 @@ def damaged(draw: st.DrawFn, good: st.SearchStrategy[bytes]) -> bytes:
 
 
 def anything(good: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
-    """Whatever may lie where `good` is expected."""
+    """Draws any input in place of `good`."""
     return (
         good
         | damaged(good)
@@ -128,7 +131,7 @@ def anything(good: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
 
 
 def bounded(data: bytes, call: Callable[[bytes], T]) -> T:
-    """Calls it with the data; fails if it allocates out of proportion."""
+    """Calls the decoder, and fails if it allocates out of proportion to the data."""
     tracemalloc.start()
     try:
         return call(data)

@@ -1,4 +1,7 @@
-"""Avro of a schema registry: what decodes large, too deep or too slowly is refused before it is decoded; what is valid is not."""
+"""Avro of a schema registry: data that decodes too large, deep or slowly is refused early.
+
+Valid data is accepted.
+"""
 
 import itertools
 import json
@@ -25,7 +28,7 @@ HEAD = b"\x00\x00\x00\x00\x01"
 
 
 def number(value: int) -> bytes:
-    """As Avro writes an int or a long."""
+    """Encodes an int or a long as Avro does."""
     left, out = (value << 1) ^ (value >> 63), bytearray()
     while left > 127:
         out.append(left & 127 | 128)
@@ -50,7 +53,7 @@ def mapping(values: Any) -> dict[str, Any]:
 
 
 def doubling(levels: int) -> Any:
-    """A record that holds two that hold two …, and takes no bytes."""
+    """Builds nested records, each with two of the next level, that take no bytes."""
     made = record(("x", "null"), name="A0")
     for level in range(levels):
         made = record(("a", made), ("b", f"A{level}"), name=f"A{level + 1}")
@@ -96,7 +99,7 @@ def stub() -> Iterator[RegistryStub]:
 
 @pytest.fixture
 def reading(stub: RegistryStub) -> Iterator[Callable[..., Any]]:
-    """Return a function that reads Avro of a schema by a scheme, from behind its head."""
+    """Return a function that decodes Avro of a schema with a scheme, without the registry's header."""
     opened: list[AvroScheme] = []
 
     def read(schema: Any, body: bytes, head: bytes = HEAD, **settings: Any) -> Any:
@@ -120,7 +123,7 @@ def reading(stub: RegistryStub) -> Iterator[Callable[..., Any]]:
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_record_with_too_many_values_is_not_decoded(name: str, reading: Callable[..., Any]) -> None:
-    """In no time, and nearly no memory: nothing is made of it."""
+    """The refusal takes almost no time and memory."""
     schema, body = BOMBS[name]
     with pytest.raises(ValueError, match="more than 10 values"):
         reading(schema, body[:6000], most_values=10)
@@ -158,7 +161,7 @@ def test_bomb_becomes_a_dead_letter_and_later_messages_are_read(
 
 @pytest.mark.parametrize("levels", [MOST_LEVELS + 1, 5000, 1_000_000])
 def test_too_deeply_nested_record_is_not_decoded(levels: int, reading: Callable[..., Any]) -> None:
-    """The decoder calls itself until the stack is overrun, which ends the process: 5 kB are enough."""
+    """The decoder is recursive, and 5 kB are enough to overrun the stack and end the process."""
     with pytest.raises(ValueError, match="more than 200 levels deep"):
         reading(LIST, b"\x02" * levels + b"\0")
 
@@ -177,7 +180,7 @@ def test_nesting_up_to_the_limit_is_read(reading: Callable[..., Any]) -> None:
 
 
 def test_a_decimal_of_too_many_bytes_is_not_decoded(reading: Callable[..., Any]) -> None:
-    """The time for it grows with the square: a megabyte takes minutes."""
+    """The time grows with the square of the size, and a megabyte takes minutes."""
     assert reading(DECIMAL, number(2) + b"\x01\x00").as_tuple().digits == (2, 5, 6)
     reading(DECIMAL, number(MOST_DECIMAL_BYTES) + b"\x7f" * MOST_DECIMAL_BYTES)
     with pytest.raises(ValueError, match="a decimal of 1,025 bytes, but the maximum is 1,024"):
@@ -193,7 +196,7 @@ def test_a_schema_with_too_long_a_decimal_is_refused(reading: Callable[..., Any]
 
 
 def test_as_many_values_as_there_may_be_are_read(reading: Callable[..., Any]) -> None:
-    """The record, its field's name and the array are three of them."""
+    """The record, its field's name and the array are three of the values."""
     most = MOST_VALUES - 3
     held: list[Any] = []
     body = number(most) + b"\x7f" * most + b"\0"
@@ -204,7 +207,7 @@ def test_as_many_values_as_there_may_be_are_read(reading: Callable[..., Any]) ->
 
 
 def test_a_number_is_read_as_the_decoder_reads_it(reading: Callable[..., Any]) -> None:
-    """Of ten bytes, bits above the 64th are nothing; more than ten are none."""
+    """In a number of ten bytes, bits above the 64th are ignored. More than ten bytes are an error."""
     assert reading(array("null"), b"\x84" + b"\x80" * 8 + b"\x02" + b"\0") == [None, None]
     with pytest.raises(ValueError, match="a number of more than 10 bytes"):
         reading(array("null"), b"\x84" + b"\x80" * 9 + b"\x02" + b"\0")
@@ -226,7 +229,7 @@ def test_references_are_followed_and_schemas_are_found_by_guid(
         reading(None, number(2**40) + b"\0")
 
 
-# Whatever there is: the count is that of what the decoder makes.
+# The count is equal to the number of values that the decoder makes.
 
 NAMES = st.just("N")
 PRIMITIVES = st.sampled_from(
@@ -263,7 +266,7 @@ SCHEMAS: st.SearchStrategy[Any] = st.recursive(
 
 
 def named(schema: Any, names: Iterator[int]) -> Any:
-    """With a name of its own for whatever must have one."""
+    """Gives a name to each schema that needs one."""
     if isinstance(schema, list):
         return [named(each, names) for each in schema]
     if not isinstance(schema, dict):
@@ -278,7 +281,7 @@ def named(schema: Any, names: Iterator[int]) -> Any:
 
 @st.composite
 def bodies(draw: st.DrawFn, schema: Any) -> bytes:
-    """A value's bytes, by hand: in blocks of any size, some with their bytes told."""
+    """Draws a value's bytes, encoded by hand in blocks of any size, some with their length."""
     if isinstance(schema, list):
         branch = draw(st.integers(0, len(schema) - 1))
         return number(branch) + draw(bodies(schema[branch]))
@@ -316,7 +319,7 @@ def bodies(draw: st.DrawFn, schema: Any) -> bytes:
 
 @given(st.data())
 def test_values_are_counted_as_they_are(data: st.DataObject) -> None:
-    """And a schema's bound for records that need no walk holds."""
+    """The limit of a schema whose records need no walk is correct too."""
     schema = parse_schema(named(data.draw(SCHEMAS), itertools.count()))
     body = data.draw(bodies(schema))
     plan, values = plan_of(schema), counted(schemaless_reader(BytesIO(body), schema, None))
@@ -330,7 +333,7 @@ def test_values_are_counted_as_they_are(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_damaged_record_is_refused_or_small(data: st.DataObject) -> None:
-    """What the check lets pass the decoder makes no more of than was counted, or refuses."""
+    """The decoder rejects a record that passed the check, or makes no more values than counted."""
     schema = parse_schema(named(data.draw(SCHEMAS), itertools.count()))
     body = data.draw(bodies(schema))
     at = data.draw(st.integers(0, len(body)))
@@ -350,7 +353,7 @@ def test_damaged_record_is_refused_or_small(data: st.DataObject) -> None:
         return
     with suppress(
         UnicodeDecodeError, IndexError
-    ):  # no text; no symbol of an enum. What is cut short was refused before
+    ):  # not text, or not a symbol of an enum; the check rejects truncated records earlier
         assert memory_of(read) < 10_000_000
 
 

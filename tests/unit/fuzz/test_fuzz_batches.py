@@ -1,4 +1,7 @@
-"""Batches that say what they are not: librdkafka and what is around it get past them. Its own broker takes whatever is written."""
+"""Batches with false headers: librdkafka and the readers around it skip them.
+
+The fake broker accepts every batch.
+"""
 
 import random
 import threading
@@ -20,15 +23,19 @@ P0 = Partition("t", 0)
 @pytest.fixture
 def broker() -> Iterator[str]:
     client = Producer({"test.mock.num.brokers": 1, "log_level": 3})
-    (found,) = client.list_topics("t", timeout=10).brokers.values()  # who asks for a topic makes it
+    # the request for the topic creates it
+    (found,) = client.list_topics("t", timeout=10).brokers.values()
     yield f"{found.host}:{found.port}"
     client.flush(0)
 
 
 @pytest.mark.parametrize("codec", ["snappy", "zstd"])
 def test_no_batch_holds_up_what_is_behind_it(broker: str, codec: str) -> None:
-    """Its records are read, or it is passed over with its offsets. (Kafka's own broker refuses what is broken in other ways: see
-    `tests/integration/test_broken_batches.py`.)"""
+    """Its records are read, or its offsets are skipped.
+
+    Kafka's own broker refuses batches with other faults: see
+    `tests/integration/test_broken_batches.py`.
+    """
     whole, chance = good_batch(broker, codec, codec), random.Random(codec)
     number, records, payload = parts(whole)
     others = [batch(other, records, payload) for other in (5, 6, 7)]
@@ -44,7 +51,7 @@ def test_no_batch_holds_up_what_is_behind_it(broker: str, codec: str) -> None:
 
 
 def test_readers_of_own_topics_open_little(broker: str) -> None:
-    """Of zstd, which librdkafka bounds. It fits where a source's batch may hold 100 MB."""
+    """librdkafka limits zstd. The batches fit in a source, whose limit is 100 MB."""
     offer(broker, "t", 0, zstd_bomb(60_000_000))
     offer(broker, "t", 1, zstd_bomb(20_000_000))
     plain = {"bootstrap.servers": broker, "group.id": "fuzz"}

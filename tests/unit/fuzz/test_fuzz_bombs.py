@@ -1,4 +1,4 @@
-"""What is small where it lies and large once it is decoded: it is refused, or takes no more memory than a process has to spare."""
+"""Input that is small before decoding and large after it: it is refused, or fits the spare memory."""
 
 import sys
 import tracemalloc
@@ -42,7 +42,7 @@ from tests.unit.fuzz.hostile import values
 from tests.unit.kafka.conftest import FakeCollector
 
 TO_SPARE = 100_000_000
-"""Bytes: what decoding anything may take."""
+"""The limit in bytes for decoding any input."""
 HEAD = msgspec.msgpack.encode([VERSION, "spout", 1, "default", 1, b"", b"", {}, []])[:-1]
 MORE = msgspec.msgpack.encode([VERSION, "spout", 1, "default", 1, b"", b""])[:-1]
 
@@ -56,12 +56,12 @@ def mapping(count: int) -> bytes:
 
 
 def keys(count: int) -> bytes:
-    """Members of a map, each with an empty map as its value."""
+    """Builds members of a map, each with an empty map as its value."""
     return b"".join(b"\xce" + key.to_bytes(4, "big") + b"\x80" for key in range(count))
 
 
 def bombs(size: int) -> dict[str, bytes]:
-    """Each some `size` bytes of MessagePack."""
+    """Builds bombs of about `size` bytes of MessagePack."""
     head = b"\x99" + HEAD[1:]
     return {
         "empty lists": head + array(1) + array(size) + b"\x90" * size,
@@ -91,7 +91,7 @@ BOMBS = [
 
 
 def peak(call: Callable[[], Any]) -> int:
-    """The most memory that a call takes."""
+    """Returns the peak memory of a call."""
     tracemalloc.start()
     try:
         call()
@@ -102,7 +102,7 @@ def peak(call: Callable[[], Any]) -> int:
 
 class Sink(Bolt):
     def execute(self, tuple: Tuple) -> None:
-        """Drops what it gets."""
+        """Drops the tuple."""
 
 
 def topology(**settings: Any) -> Topology:
@@ -127,7 +127,10 @@ def test_memory_of_a_frame_is_limited(size: int, name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["bolt", "spout", "acker"])
 def test_too_long_record_is_not_decoded(kind: str) -> None:
-    """It is a dead letter with its place and its beginning. As large as a frame may be, it is looked at."""
+    """It becomes a dead letter with its place and its start.
+
+    A record at the frame limit is decoded.
+    """
     engines: dict[str, Callable[[Topology], Any]] = {
         "bolt": lambda made: bolt_engine(made, "bolt"),
         "spout": lambda made: spout_engine(made, "spout"),
@@ -154,7 +157,7 @@ def test_too_long_record_is_not_decoded(kind: str) -> None:
 
 
 def test_a_topology_of_larger_frames_reads_larger_ones() -> None:
-    """Those of its own, and with the slack that a rollout of the setting needs."""
+    """The limit follows its own setting, with slack for a rollout of a changed setting."""
     engine = bolt_engine(topology(topology_frame_max_bytes=8_000_000), "bolt")
     assert engine._longest_frame == 32_000_000
     assert (
@@ -163,7 +166,7 @@ def test_a_topology_of_larger_frames_reads_larger_ones() -> None:
 
 
 def test_sent_frames_are_within_the_read_limits() -> None:
-    """A frame of too many values is cut in two, and a tuple of too many fails: nobody would read it."""
+    """A frame with too many values is split, and a single tuple with too many fails."""
     made = topology(topology_frame_max_bytes=8_000_000)
     outbox = Outbox(made)
     lane = outbox.lane("spout", 1, "default", "t.bolt", 0, 2)
@@ -180,19 +183,19 @@ def test_sent_frames_are_within_the_read_limits() -> None:
 
 @given(values)
 def test_values_are_counted_as_they_are(value: Any) -> None:
-    """Neither fewer, nor more."""
+    """The count is exact."""
     data = msgspec.msgpack.encode(value)
     count = _count(value)
     data += b"\xc0" * (
         count + 2
-    )  # what is behind it does not count, and makes it long enough to be looked at
+    )  # the bytes after the values do not count, but make the data long enough for the check
     assert within(data, count)
     assert count == 1 or not within(data, count - 1)
 
 
 @given(values.filter(lambda value: not _holds_bytes(value)))
 def test_json_of_so_many_values_is_read(value: Any) -> None:
-    """Whatever is in its texts."""
+    """The texts may have any characters."""
     text = msgspec.json.encode([value, ',[{:"\\' * 5])
     check_json(text, 2 * _count(value) + 4)
 
@@ -226,7 +229,7 @@ SCHEMES: list[MultiScheme] = [
 def taken(
     scheme: MultiScheme, value: bytes, key: bytes | None = None, **settings: Any
 ) -> tuple[FakeCollector, int, list[Any]]:
-    """What comes of one message: a collector with its dead letter, the memory, the tuples."""
+    """Returns a collector with the dead letter, the memory, and the tuples of one message."""
     collector = FakeCollector()
     rows: list[Any] = []
     manager = PartitionManager(
@@ -246,7 +249,7 @@ def taken(
 def test_too_long_message_is_not_passed_to_the_scheme(
     scheme: MultiScheme, key: bytes | None
 ) -> None:
-    """A batch of 2 kB can hold one of 60 MB."""
+    """A batch of 2 kB can have a message of 60 MB."""
     value = b"[" * 60_000_000
     collector, memory, rows = taken(scheme, value, key)
     (letter,) = collector.letters
@@ -276,7 +279,7 @@ def test_message_limit_is_a_setting_of_the_spout() -> None:
 )
 @pytest.mark.parametrize("scheme", SCHEMES[-2:], ids=["json", "by a registry"])
 def test_json_of_too_many_values_is_not_decoded(inner: bytes, scheme: MultiScheme) -> None:
-    """It takes 25 times its bytes in memory."""
+    """Its memory would be 25 times its bytes."""
     collector, memory, _ = taken(scheme, b'{"a": [' + inner + b"]}")
     (letter,) = collector.letters
     assert letter.offset == 0
@@ -304,7 +307,7 @@ def test_a_long_text_is_not_many_values() -> None:
 
 
 def test_dead_letter_of_a_bomb_is_small() -> None:
-    """Of its value the beginning is kept, and no copy is made of the rest."""
+    """The letter keeps the start of the value, and the rest is not copied."""
     letter = DeadLetter(
         topology="t", component="c", task=1, reason="too long", value=b"x" * 60_000_000
     )
@@ -317,7 +320,7 @@ def test_dead_letter_of_a_bomb_is_small() -> None:
 
 
 def test_a_frame_of_ours_is_not_looked_at_for_nothing() -> None:
-    """Of what has no more bytes than there may be values, none has too many."""
+    """Data with fewer bytes than the limit of values cannot have too many values."""
     data = encode(
         TupleFrame(VERSION, "spout", 1, "default", 1, b"", b"", {}, [[[0] * (MOST_VALUES - 100)]])
     )
@@ -326,7 +329,10 @@ def test_a_frame_of_ours_is_not_looked_at_for_nothing() -> None:
 
 
 def test_refusing_json_takes_no_call_per_string() -> None:
-    """It runs on the event loop, so it must cost no more than decoding. Each call of the check was one per string and mark."""
+    """The check runs on the event loop, so it must not cost more than decoding.
+
+    A call for each string or mark would be too slow.
+    """
     data = b"[" + b'"a,",' * 399_000 + b'"a"]'
     calls = 0
 

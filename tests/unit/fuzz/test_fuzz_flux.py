@@ -1,4 +1,4 @@
-"""A topology's YAML file is a topology or a `KstormError`, whatever is in it."""
+"""A topology's YAML file gives a topology or a `KstormError`, whatever its content."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -94,20 +94,20 @@ GIVEN = Replacements({"A": "[x, 1]"}, {"a": "- {"}, "f")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return one for all examples."""
+    """Provide one folder for all examples."""
     return tmp_path_factory.mktemp("fuzz")
 
 
 @given(st.lists(PIECES | st.text(max_size=2), max_size=30).map("".join))
 def test_any_text(text: str) -> None:
-    """No other exception for what is no YAML, or YAML of a strange kind."""
+    """Invalid and strange YAML raises only `KstormError`."""
     with suppress(KstormError):
         read_definitions(parse(text, "f", GIVEN))
 
 
 @given(st.fixed_dictionaries({"name": st.just("t")}, optional=dict.fromkeys(SECTIONS, VALUES)))
 def test_any_values(values: dict[str, object]) -> None:
-    """Of the known keys, nested in any way."""
+    """The keys are known ones, nested in any way."""
     with suppress(KstormError):
         read_definitions(parse(yaml.safe_dump(values), "f", GIVEN))
 
@@ -125,7 +125,7 @@ def test_any_objects(
     bolts: list[object],
     streams: list[object],
 ) -> None:
-    """That can be read, but hardly be made."""
+    """The objects can be read, but most of them cannot be created."""
     file = folder / "t.yaml"
     wired = {
         "name": "t",
@@ -141,6 +141,6 @@ def test_any_objects(
 
 @given(st.text(max_size=40))
 def test_any_properties(text: str) -> None:
-    """A line each."""
+    """The file has one property per line."""
     with suppress(KstormError):
         assert all(name for name in parse_properties(text, "f"))

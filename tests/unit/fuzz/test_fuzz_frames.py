@@ -1,4 +1,4 @@
-"""Whatever is written to an internal topic: a task takes it or refuses it with a `FrameError`, and continues."""
+"""For any record in an internal topic, a task accepts it or raises `FrameError`, and continues."""
 
 from contextlib import suppress
 from typing import Any
@@ -40,7 +40,7 @@ def echo(tuple: Any, collector: Any) -> None:
 
 @given(anything(tuple_frames() | ack_frames | completion_frames))
 def test_a_record_is_a_frame_or_refused(data: bytes) -> None:
-    """Decoding raises nothing else, and allocates in proportion to what there is."""
+    """Decoding raises no other error, and allocates in proportion to the data."""
     for kind in KINDS:
         with suppress(FrameError):
             assert bounded(data, lambda data, kind=kind: decode(kind, data)).version in WRITERS  # type: ignore[misc]
@@ -50,7 +50,7 @@ def test_a_record_is_a_frame_or_refused(data: bytes) -> None:
     st.lists(anything(tuple_frames()), max_size=3), st.sampled_from(["plain", "basic", "batches"])
 )
 def test_a_bolt_task_takes_a_frame_or_refuses_it(records: list[bytes], kind: str) -> None:
-    """What it emits and acks on account of a stranger's frame can be sent, and its own frames are executed after it."""
+    """Its emits and acks for foreign frames can be sent, and it still executes its own frames."""
     bolt: Any = {"plain": Plain, "basic": Basic, "batches": Batches}[kind]()
     harness = Harness(bolt)
     bolt.do = echo if kind == "basic" else lambda tuple: echo(tuple, harness.collector)
@@ -72,7 +72,7 @@ def test_a_bolt_task_takes_a_frame_or_refuses_it(records: list[bytes], kind: str
 
 @given(st.lists(anything(ack_frames), max_size=5), st.booleans())
 def test_a_ledger_takes_a_frame_or_refuses_it(records: list[bytes], rotates: bool) -> None:
-    """Its checkpoint can be restored whatever it took, what it tells can be sent, and a tree of ours is completed."""
+    """Its checkpoint can be restored, its completions can be sent, and a regular tree completes."""
     acker = Acker()
 
     def take(data: bytes) -> None:
@@ -93,7 +93,7 @@ def test_a_ledger_takes_a_frame_or_refuses_it(records: list[bytes], rotates: boo
 
 @given(st.lists(anything(completion_frames), max_size=5))
 def test_a_spout_task_takes_a_frame_or_refuses_it(records: list[bytes]) -> None:
-    """News of unknown trees is counted; the trees that are in flight stay so until theirs comes."""
+    """Completions of unknown trees are counted. Pending trees stay pending."""
     harness = SpoutHarness()
     for number in range(2):
         harness.send(number)
@@ -112,12 +112,12 @@ def test_a_spout_task_takes_a_frame_or_refuses_it(records: list[bytes]) -> None:
     assert harness.spout.acked[-1] == "mine"
 
 
-# What was found by the above, or by thinking like a stranger.
+# Cases that the tests above or a review found.
 
 
 @pytest.mark.parametrize("task", [-1, 0, 2, 2**63])
 def test_a_frame_of_a_task_that_its_component_does_not_have(task: int) -> None:
-    """The bolt remembers each source that it hears of, so a stranger's must not count as ones."""
+    """The bolt stores each known source, so a foreign source must not count."""
     harness = Harness(Plain())
     frame = TupleFrame(VERSION, "words", task, "default", 1, b"", b"", {}, [["a"]])
     with pytest.raises(
@@ -127,7 +127,7 @@ def test_a_frame_of_a_task_that_its_component_does_not_have(task: int) -> None:
 
 
 def test_the_refusal_of_a_large_frame_is_short() -> None:
-    """It becomes the reason of a dead letter, which must fit into a record."""
+    """The refusal becomes the reason of a dead letter, which must fit in a record."""
     head = msgspec.msgpack.encode([VERSION, "a", 1, "s", 1, b"", b"", {}, []])[:-1]
     with pytest.raises(FrameError) as caught:
         decode(TupleFrame, head + b"\xdd\x00\x03\x0d\x40" + b"\x90" * 200_000)
@@ -135,7 +135,7 @@ def test_the_refusal_of_a_large_frame_is_short() -> None:
 
 
 def test_ids_of_zero() -> None:
-    """A root of zero is no tree: its tuples are executed and nobody hears of them."""
+    """A root of zero is untracked: its tuples are executed without acks."""
     harness = Harness(Basic())
     data = encode(
         TupleFrame(

@@ -1,4 +1,7 @@
-"""Protobuf of a schema registry: what decodes large is refused before it is decoded; what is valid is not."""
+"""Protobuf of a schema registry: data that decodes too large is refused early.
+
+Valid data is accepted.
+"""
 
 import base64
 import time
@@ -30,15 +33,15 @@ SCHEMA: Final = base64.b64encode(
         name="any.proto", syntax="proto3", message_type=[descriptor_pb2.DescriptorProto(name="Any")]
     ).SerializeToString()
 ).decode()
-"""Of the writer, as the registry has it; what is read is a class of ours."""
+"""The writer's schema in the registry. The reader uses its own class."""
 WIDE: Final = 500
-"""Fields of a type of which none is ever there."""
+"""The number of fields of a type that is always absent."""
 FIELD: Final = descriptor_pb2.FieldDescriptorProto
 ONE, MANY = FIELD.LABEL_OPTIONAL, FIELD.LABEL_REPEATED
 
 
 def classes() -> tuple[Any, Any]:
-    """Tree and Open, of proto2, in the pool where `Any` looks for types.
+    """Return the proto2 classes Tree and Open, in the pool where `Any` looks up types.
 
     Tree { int64 number; repeated Tree trees; repeated int32 packed [packed]; repeated fixed64 wide [packed]; repeated string texts;
     map<string, Tree> named; map<int32, bool> flags; group Leaf; repeated group Leaves; Tree one; repeated Wide wides;
@@ -160,7 +163,7 @@ BOMBS: dict[str, tuple[Any, str, bytes]] = {
 
 @pytest.fixture
 def reading() -> Iterator[Callable[..., Any]]:
-    """Return a function that reads a field of a class by a scheme, from behind the head."""
+    """Return a function that decodes a field of a class with a scheme, without the header."""
     opened: dict[str, ProtobufScheme] = {}
     with RegistryStub() as stub:
         stub.schemas[1] = {"schema": SCHEMA, "schemaType": "PROTOBUF"}
@@ -236,7 +239,7 @@ def test_as_many_places_as_there_may_be_are_read(reading: Callable[..., Any]) ->
     ],
 )
 def test_an_any_in_two_parts_is_refused(body: bytes, reading: Callable[..., Any]) -> None:
-    """The decoder merges them: of one the type counts, of the other what is in it."""
+    """The decoder merges them, and takes the type of one and the content of the other."""
     with pytest.raises(ValueError, match="in two parts"):
         reading(OPEN, "one", body)
 
@@ -268,7 +271,7 @@ def test_groups_without_end_are_refused(body: bytes, reading: Callable[..., Any]
     ids=lambda body: body.hex(),
 )
 def test_invalid_message_is_refused(body: bytes) -> None:
-    """Cut short, longer than what it is in, ended by another's tag, or of no kind that there is."""
+    """The message is truncated, too long for its container, or has a wrong tag or kind."""
     with pytest.raises(DecodeError):
         TREE().ParseFromString(body)
     with pytest.raises(ValueError, match="ends too early, or is not a Protobuf message"):
@@ -276,7 +279,7 @@ def test_invalid_message_is_refused(body: bytes) -> None:
 
 
 def test_message_without_its_schema_is_not_walked() -> None:
-    """It is shown again and again meanwhile, and nothing is given up."""
+    """Each attempt raises `NotYetError` quickly, and no message is given up."""
     scheme = ProtobufScheme(SchemaRegistry("http://127.0.0.1:1"), TREE, "trees")
     scheme.open()
     try:
@@ -290,15 +293,15 @@ def test_message_without_its_schema_is_not_walked() -> None:
 
 
 def test_short_message_is_not_walked() -> None:
-    """Unless there may be types of which nothing is known."""
-    client: Any = None  # is asked for the schema first: without, nothing can be walked over
+    """A message with possibly unknown types is walked."""
+    client: Any = None  # a walk would first request the schema from the client, and fail
     ProtobufValueLimit(client, struct_pb2.Struct, MOST_VALUES).check(HEAD + bytes(150_000))
     for kind, length in ((struct_pb2.Struct, 250_000), (TREE, 20_000), (OPEN, 20)):
         with pytest.raises(AttributeError):
             ProtobufValueLimit(client, kind, MOST_VALUES).check(HEAD + bytes(length))
 
 
-# Whatever there is: the count is that of what the decoder makes.
+# The count is equal to the number of values that the decoder makes.
 
 
 @st.composite
@@ -346,7 +349,7 @@ def test_values_are_counted_as_they_are(tree: Any) -> None:
 
 @given(trees(1))
 def test_contents_of_an_any_are_counted(tree: Any) -> None:
-    """At least as much as is made of it."""
+    """The count is not below the number of decoded values."""
     holder = OPEN()
     holder.anys.add().Pack(tree)
     holder.any.Pack(any_pb2.Any(type_url="x/fuzz.Tree", value=tree.SerializeToString()))
@@ -359,7 +362,7 @@ def test_contents_of_an_any_are_counted(tree: Any) -> None:
 
 @given(st.data())
 def test_damaged_message_is_refused_or_small(data: st.DataObject) -> None:
-    """What the check lets pass the decoder makes no more of than was counted, or refuses."""
+    """The decoder rejects a message that passed the check, or makes no more values than counted."""
     body = data.draw(trees()).SerializeToString()
     at = data.draw(st.integers(0, len(body)))
     put = data.draw(

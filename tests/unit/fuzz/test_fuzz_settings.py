@@ -1,4 +1,4 @@
-"""Any environment and any config gives settings, or a `ConfigError` that names what is wrong."""
+"""Any environment and any config gives settings, or a `ConfigError` that names the mistake."""
 
 import dataclasses
 import json
@@ -37,7 +37,7 @@ SPOUT_NUMBERS = [
     )
 )
 def test_an_environment_is_settings_or_a_config_error(environment: dict[str, str]) -> None:
-    """Nothing else is raised, and what was read can be shown."""
+    """No other error is raised, and the settings can be printed."""
     with suppress(ConfigError):
         found = bounded(repr(environment).encode(), lambda _: from_environment(environment))
         assert found.topology == environment["KSTORM_TOPOLOGY"]
@@ -53,7 +53,7 @@ def test_an_environment_is_settings_or_a_config_error(environment: dict[str, str
     )
 )
 def test_properties_are_text_or_refused(properties: dict[str, Any]) -> None:
-    """librdkafka takes texts; a list or an object in there is somebody's mistake."""
+    """librdkafka takes strings. A list or an object is a mistake."""
     environment = {"KSTORM_TOPOLOGY": "a:b", "KSTORM_KAFKA_PROPERTIES": json.dumps(properties)}
     with suppress(ConfigError):
         found = from_environment(environment).kafka_properties
@@ -66,7 +66,7 @@ def test_properties_are_text_or_refused(properties: dict[str, Any]) -> None:
     content=st.binary(max_size=40) | TEXTS.map(lambda text: text.encode(errors="surrogateescape"))
 )
 def test_a_file_of_secrets_is_read_or_refused(tmp_path: Path, content: bytes) -> None:
-    """And the refusal says nothing of what is in it."""
+    """The error does not show the content."""
     file = tmp_path / "secret"
     file.write_bytes(b"hunter2" + content)
     for name in ("KSTORM_KAFKA_PROPERTIES_FILE", "KSTORM_ZOOKEEPER_AUTH_FILE"):
@@ -95,7 +95,7 @@ def test_a_config_is_one_or_a_config_error(name: str, value: Any) -> None:
 
 @given(st.dictionaries(st.text() | st.sampled_from(dir(Config)), values, max_size=2))
 def test_own_settings_are_kept_or_refused(own: dict[str, Any]) -> None:
-    """Under any name, with any value."""
+    """Their names and values are arbitrary."""
     try:
         config = Config(own=own)
     except ConfigError:
@@ -108,7 +108,7 @@ def test_own_settings_are_kept_or_refused(own: dict[str, Any]) -> None:
     NUMBERS | st.integers() | st.floats(),
 )
 def test_a_spout_config_is_one_or_a_config_error(name: str, value: Any) -> None:
-    """Numbers of any size."""
+    """The numbers have any size."""
     with suppress(ConfigError):
         assert (
             getattr(SpoutConfig(KafkaHosts(), "topic", "/root", "id", **{name: value}), name)
@@ -121,17 +121,17 @@ def test_a_spout_config_is_one_or_a_config_error(name: str, value: Any) -> None:
     | st.text(max_size=12)
 )
 def test_a_reference_is_a_topology_or_a_kstorm_error(reference: str) -> None:
-    """No stack trace for a misspelt reference."""
+    """A misspelt reference gives no stack trace."""
     with pytest.raises(KstormError):
         load_topology(reference)
 
 
-# What was found.
+# Cases that these tests found.
 
 
 @pytest.mark.parametrize("port", ["²", "9" * 5000, "65536", "1_0", "+1"])
 def test_invalid_port_is_refused(port: str) -> None:
-    """`isdigit` says yes to powers, and `int` gives up at 4300 digits."""
+    """`isdigit` accepts superscripts, and `int` rejects 4300 digits."""
     with pytest.raises(ConfigError, match=r"KSTORM_WEB_PORT is .*a whole number from 1 to 65535"):
         from_environment({"KSTORM_TOPOLOGY": "a:b", "KSTORM_WEB_PORT": port})
 
@@ -140,19 +140,19 @@ def test_invalid_port_is_refused(port: str) -> None:
     "value", [10**400, 10**5000, 2**31, 1e300], ids=["huge", "unprintable", "one too many", "float"]
 )
 def test_too_large_number_is_refused(value: float) -> None:
-    """Too large for a float, too long to print, or too large for librdkafka's properties."""
+    """The number exceeds a float, the limit for printing, or librdkafka's properties."""
     with pytest.raises(ConfigError, match="topology_message_timeout_secs is above 2147483647"):
         Config(topology_message_timeout_secs=value)
 
 
 def test_deep_properties_are_refused() -> None:
-    """A stack has an end."""
+    """The recursion depth is limited."""
     with pytest.raises(ConfigError, match="not a JSON object"):
         from_environment({"KSTORM_TOPOLOGY": "a:b", "KSTORM_KAFKA_PROPERTIES": '{"a":' * 100_000})
 
 
 @pytest.mark.parametrize("reference", [".a:b", "..:x", ".:topology"])
 def test_a_relative_reference_is_refused(reference: str) -> None:
-    """There is nothing that it could be relative to."""
+    """The reference has no base."""
     with pytest.raises(ConfigError, match=r"does not have the form package\.module:attribute"):
         load_topology(reference)

@@ -1,4 +1,4 @@
-"""Whatever is found where kstorm stores something: it is read, or refused with a named error."""
+"""For any stored data, kstorm reads it or raises a named error."""
 
 from contextlib import suppress
 from typing import Any
@@ -29,7 +29,7 @@ json_values = st.recursive(
 
 
 def bucket() -> bytes:
-    """A stored bucket of three rows."""
+    """Builds a stored bucket of three rows."""
     acker = Acker()
     for root in (32, 64, 96):
         acker.init(root, root + 1)
@@ -42,7 +42,7 @@ def bucket() -> bytes:
     anything(st.just(bucket())),
 )
 def test_a_bucket_is_restored_or_refused(key: bytes, value: bytes) -> None:
-    """What passes the check of the changelog's reader can be restored; a ledger that took it works."""
+    """A bucket that passes the changelog check can be restored, and the ledger works with it."""
     try:
         bounded(value, lambda value: check_bucket(key, value))
     except FrameError:
@@ -58,7 +58,7 @@ def test_a_bucket_is_restored_or_refused(key: bytes, value: bytes) -> None:
 
 @given(st.binary(max_size=5), anything(values.map(msgspec.msgpack.encode)) | st.none())
 def test_a_pair_of_a_state_is_read_or_refused(key: bytes, value: bytes | None) -> None:
-    """What passes the check can be read; what does not is named when it is read from a disk all the same."""
+    """A pair that passes the check can be read. An invalid pair on disk is named when it is read."""
     stored = {} if value is None else {key: value}  # None deletes
     state = TaskState(stored.get, lambda start: stored.items())
     try:
@@ -84,7 +84,10 @@ def test_a_pair_of_a_state_is_read_or_refused(key: bytes, value: bytes | None) -
     )
 )
 def test_an_offset_is_read_or_refused(data: bytes) -> None:
-    """It is one that Kafka can have: -1 would mean the end of the partition, and skip all that is in it."""
+    """A valid offset exists in Kafka.
+
+    For example, -1 would mean the end and skip the whole partition.
+    """
     with suppress(ConfigError):
         stored = bounded(
             data, lambda data: StoredOffset.from_json(data, P0, "/kstorm/words/partition_0")
@@ -97,7 +100,7 @@ def test_an_offset_is_read_or_refused(data: bytes) -> None:
     | json_values.map(msgspec.json.encode)
 )
 def test_a_dead_letter_is_read_or_refused(data: bytes) -> None:
-    """Reading raises nothing but `FrameError`."""
+    """Reading raises only `FrameError`."""
     with suppress(FrameError):
         assert isinstance(bounded(data, decode_letter), DeadLetter)
 
@@ -111,7 +114,7 @@ def test_a_dead_letter_is_read_or_refused(data: bytes) -> None:
 def test_a_dead_letter_can_be_written(
     reason: str, length: int, key_length: int, long: bool
 ) -> None:
-    """Whatever the reason quotes and however large the message is, the letter fits into a record of Kafka's default size."""
+    """Any reason and any message give a letter within Kafka's default record size."""
     found = letter(
         reason=reason * 400_000 if long else reason, value=bytes(length), key=bytes(key_length)
     )
@@ -132,46 +135,46 @@ def letter(**changes: Any) -> DeadLetter:
     return DeadLetter(**parts)
 
 
-# What was found.
+# Cases that these tests found.
 
 
 @pytest.mark.parametrize("offset", [-1, -2, -1001, 2**63, 2**64 - 1])
 def test_an_offset_that_kafka_cannot_have_is_refused(offset: int) -> None:
-    """Negative ones mean beginning and end to the client, and larger ones do not fit into its 63 bits."""
+    """For the client, negative offsets mean beginning and end. Larger ones exceed 63 bits."""
     data = OFFSET.to_json().replace(b'"offset":2', b'"offset":%d' % offset)
     with pytest.raises(ConfigError, match=r"/node holds .*an offset is a number from 0 to"):
         StoredOffset.from_json(data, P0, "/node")
 
 
 def test_a_deep_offset_is_refused() -> None:
-    """A stack has an end."""
+    """The recursion depth is limited."""
     with pytest.raises(ConfigError, match="not a stored offset"):
         StoredOffset.from_json(b'{"x":' * 100_000, P0, "/node")
 
 
 def test_a_reason_of_half_characters_can_be_written() -> None:
-    """A user's scheme may quote what it read with `errors="surrogateescape"`."""
+    """A user's scheme may quote text that it decoded with `errors="surrogateescape"`."""
     assert (
         decode_letter(encode_letter(letter(reason="no date: \udcff"))).reason == r"no date: \udcff"
     )
 
 
 def test_a_long_reason_is_cut() -> None:
-    """A frame's stream may be named by a megabyte of text, which its refusal quotes."""
+    """A frame's stream name may have a megabyte, and its refusal quotes it."""
     reason = decode_letter(encode_letter(letter(reason="x" * 1_000_000))).reason
     assert reason.startswith("xxx")
     assert len(reason) == 2001
 
 
 def test_large_message_is_cut_and_marked() -> None:
-    """Value and key; the coordinates are whole."""
+    """Value and key are cut, but the coordinates are complete."""
     found = decode_letter(encode_letter(letter(value=bytes(900_000), key=bytes(500_000))))
     assert (len(found.value or b""), len(found.key or b"")) == (350_000, 100_000)
     assert "the first 350000 of its 900000 bytes are kept" in found.reason
 
 
 def test_ledger_tombstone_is_refused() -> None:
-    """A tombstone in its changelog is a stranger's; a state's deletes a key."""
+    """A ledger's changelog has no tombstones of kstorm. In a state's changelog they delete keys."""
     with pytest.raises(FrameError, match="bucket 3 has no value"):
         check_bucket(b"3", None)
     check_pair(b"key", None)

@@ -1,4 +1,4 @@
-"""Any message in a source topic, and any value that users' bolts emit: emitted, or a dead letter, or failed."""
+"""For any message and any emitted value, the message is emitted, failed or a dead letter."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -43,7 +43,7 @@ payloads = st.none() | anything(st.text().map(str.encode))
 def test_every_message_is_emitted_or_a_dead_letter_or_nothing(
     scheme: Any, records: list[tuple[Any, Any]]
 ) -> None:
-    """And each is finished in the end, so that the offset moves past it."""
+    """Each message is finished in the end, so that the offset moves past it."""
     collector = FakeCollector()
     config = SpoutConfig(KafkaHosts(), "t", "/r", "i", scheme=scheme)
     manager = PartitionManager(Partition("t", 0), config, cast("Any", collector), offset=0)
@@ -66,7 +66,7 @@ for _ in range(5000):
 
 @given(values | st.sampled_from([nested, "\udcff", object(), {1j}, 10**400, {(1, 2): 3}]))
 def test_a_value_is_written_or_refused(value: Any) -> None:
-    """What a mapper gives becomes bytes, or an exception that fails its tuple."""
+    """A mapper's value becomes bytes, or raises an exception that fails its tuple."""
     with suppress(TypeError, ValueError, RecursionError):
         assert isinstance(to_bytes(value), bytes | None)
     with suppress(TypeError, ValueError, RecursionError):
@@ -78,7 +78,7 @@ def test_a_value_is_written_or_refused(value: Any) -> None:
 
 @given(st.lists(st.sampled_from(["well", "raises", "cancelled", "exits"]), max_size=6))
 def test_each_order_is_answered(kinds: list[str]) -> None:
-    """Whatever a call does, and whether or not somebody waits still, those behind it are made."""
+    """Later calls run, whatever the earlier ones do and whether or not their callers still wait."""
     orders, futures = ConsumerCallQueue(), list[tuple[str, "Future[int]"]]()
     for kind in kinds:
         future = orders.give(
@@ -98,7 +98,7 @@ def test_each_order_is_answered(kinds: list[str]) -> None:
 
 @pytest.mark.parametrize("topic", ["a\0b", "\udcff", 5])
 async def test_a_record_that_cannot_be_given_to_kafka_is_not_acked(topic: Any) -> None:
-    """A topic out of a tuple's value: refused at once, and its report tells nobody that it was written."""
+    """A topic from a tuple's value is refused at once, and its report is not a success."""
     told: list[object] = []
     writer = KafkaWriter({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     with suppress(BrokerError):
@@ -108,7 +108,7 @@ async def test_a_record_that_cannot_be_given_to_kafka_is_not_acked(topic: Any) -
 
 
 async def test_text_without_utf8_fails_its_batch() -> None:
-    """Once what can be written has been reported."""
+    """The other records are reported first."""
     told: list[Sequence[object]] = []
     writer = KafkaWriter({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     writer.write_batch("topic", [None], ["\udcff"], told.append)

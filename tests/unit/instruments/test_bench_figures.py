@@ -48,7 +48,7 @@ def test_throughput_is_measured_per_half_second() -> None:
 
 
 def test_growth_is_linear_between_samples() -> None:
-    """There is no growth before the first and after the last sample."""
+    """The growth before the first and after the last sample is 0."""
     growth = Growth()
     assert growth.between(0, 1) == 0.0
     for time, value in [(10.0, 1.0), (12.0, 3.0), (14.0, 4.0)]:

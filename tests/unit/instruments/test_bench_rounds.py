@@ -40,7 +40,7 @@ def test_without_a_base_contestants_run_in_turn() -> None:
 
 
 def test_ratio_is_to_the_mean_of_both_base_runs() -> None:
-    """It needs a result of both. The base itself has no ratio."""
+    """It needs a result of each. The base itself has no ratio."""
     runs = [
         run_of("loop", rate=10, p50=None),
         run_of("faust", rate=5, p50=3, rss=7),

@@ -122,7 +122,7 @@ def test_delay_applies_to_each_direction_until_healed(proxy: Proxy) -> None:
         began = time.monotonic()
         client.sendall(b"y")
         assert read(client, 1) == b"y"
-        assert time.monotonic() - began < 1  # the delays of both directions
+        assert time.monotonic() - began < 1  # the delays of the two directions
 
 
 def test_closed_connection_is_passed_on(proxy: Proxy, echo: Echo) -> None:

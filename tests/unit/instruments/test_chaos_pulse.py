@@ -66,7 +66,7 @@ class Watched:
 
 
 def test_recovery_needs_new_completions_and_work_by_every_process() -> None:
-    """One of both is not enough."""
+    """Either one alone is not enough."""
     watched = Watched()
     assert not watched.see(spout(110), bolt(501))  # these were open when the fault began
     assert not watched.see(spout(111), None)

@@ -1,4 +1,4 @@
-"""The task that is asked for a key is the one that the grouping chooses."""
+"""The task that answers for a key is the task that the grouping chooses."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ class Source(Spout):
 
 
 def topology(tasks: int, *fields: str) -> Topology:
-    """A bolt behind a spout."""
+    """Builds a spout and a bolt."""
     builder = TopologyBuilder("t")
     builder.set_spout("source", Source(), 3)
     builder.set_bolt("count", Bolt(), tasks).fields_grouping("source", Fields(*fields))
@@ -47,7 +47,7 @@ def topology(tasks: int, *fields: str) -> Topology:
 def test_owner_is_chosen_by_the_grouping(
     tasks: int, values: tuple[Any, Any], fields: tuple[str, ...]
 ) -> None:
-    """For any values, fields and number of tasks."""
+    """This holds for any values, fields and number of tasks."""
     built = topology(tasks, *fields)
     route = routes(built, "source", 1, Outbox(built))["default"]
     ((chosen,),) = (lane.targets for lane in route.choose(values))
@@ -57,7 +57,7 @@ def test_owner_is_chosen_by_the_grouping(
 
 @given(values=st.tuples(VALUES, VALUES))
 def test_json_list_in_the_key_gives_the_grouping_values(values: tuple[Any, Any]) -> None:
-    """If it has so many values as the grouping has fields; else the key is the only one."""
+    """The list must have one value per field of the grouping. Otherwise the whole key is one value."""
     told = outline_of(topology(7, "word", "day"))
     assert owner_of(told, "count", likely_values(told, "count", json.dumps(values))) == owner_of(
         told, "count", values
@@ -69,7 +69,7 @@ def test_json_list_in_the_key_gives_the_grouping_values(values: tuple[Any, Any])
 
 
 def test_owner_is_unknown_if_inputs_are_grouped_differently() -> None:
-    """By another number of fields, or by none; one task alone has all there is."""
+    """Some inputs have groupings with more fields or none. A single task owns every key."""
 
     def told(*grouped: list[str], tasks: int = 4) -> Outline:
         edges = [

@@ -1,4 +1,7 @@
-"""What it takes to read a topology's topics without its code: the same through JSON, by old and new processes."""
+"""The outline that replaces a topology's code for readers of its topics.
+
+It survives JSON, and old and new processes understand each other's.
+"""
 
 from math import inf
 from typing import Any
@@ -22,7 +25,7 @@ from tests.unit.operations.rebuilding import End
 
 
 def reading(**more: Any) -> Topology:
-    """A topology with a KafkaSpout of that config."""
+    """Builds a topology with a KafkaSpout of that config."""
     given = {"topic": "in", "zk_root": "/kstorm", "id": "mine", **more}
     hosts = given.pop("hosts", KafkaHosts())
     config = SpoutConfig(hosts, given.pop("topic"), given.pop("zk_root"), given.pop("id"), **given)
@@ -39,7 +42,7 @@ def through_json(found: Outline) -> Outline:
 
 
 def test_outline_has_the_names_and_numbers_of_its_topology() -> None:
-    """Whatever is asked of both, after it has travelled."""
+    """This holds for every attribute, after a trip through JSON."""
     topology = build("words", "in", "out")
     found = through_json(outline_of(topology))
     assert found == outline_of(topology)
@@ -65,7 +68,7 @@ def test_outline_has_the_names_and_numbers_of_its_topology() -> None:
 
 
 def test_outline_has_the_source_of_a_kafka_spout() -> None:
-    """With its retries and its servers, and nothing that a login takes."""
+    """The source has its retries and its servers, but no login."""
     secret = {"sasl.password": "a secret"}
     topology = reading(
         retry_initial_delay_ms=5,
@@ -97,7 +100,7 @@ def test_outline_has_the_source_of_a_kafka_spout() -> None:
 
 
 def test_topic_without_a_reader_lists_the_readers() -> None:
-    """By its name, or by a regular expression, of which each topic has a node of its own."""
+    """Readers have a topic's name or a regular expression. Each matching topic has its own node."""
     found = outline_of(reading(topic="in-.*", kafka_topic_wildcard_match=True))
     assert found.reader_of("in-1") == "lines"
     assert found.readings["lines"].path_of("in-1") == "/kstorm/mine/in-1"
@@ -124,7 +127,7 @@ def each(id: str) -> OutlineComponent:
 
 
 def test_old_and_new_processes_understand_each_other() -> None:
-    """What is not known is passed over, what lacks has its default; what is no outline is none."""
+    """Unknown fields are ignored, missing ones have defaults, and invalid outlines are rejected."""
     newer = {
         "name": "t",
         "colour": "blue",

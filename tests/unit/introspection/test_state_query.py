@@ -1,4 +1,4 @@
-"""A value is read as it was put, whatever MessagePack can hold."""
+"""A value is read as it was put, for any value that MessagePack can encode."""
 
 from typing import Any
 
@@ -29,14 +29,14 @@ ANY = st.recursive(
 
 
 def through_json(stored: bytes) -> tuple[Any, dict[str, Any]]:
-    """What is read, and what the page says."""
+    """Returns the value that a client reads, and the response."""
     page = msgspec.json.encode({"key": "k", **json_of_value("k", stored)})
     return msgspec.json.decode(page, type=StateValue).read(), msgspec.json.decode(page)
 
 
 @given(ANY)
 def test_value_round_trip(value: Any) -> None:
-    """To the last bit and type: what is stored of it is the same bytes."""
+    """Type and bytes are equal."""
     stored = msgspec.msgpack.encode(value)
     read, _ = through_json(stored)
     assert msgspec.msgpack.encode(read) == stored

@@ -1,4 +1,4 @@
-"""Kafka and ZooKeeper for the tests of `kstorm.kafka`: in memory, without waiting, and as broken as a test wants."""
+"""Kafka and ZooKeeper in memory for the tests of `kstorm.kafka`, without waits and with faults."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ TOPIC = "sentences"
 
 @dataclass
 class Letter:
-    """A dead letter as the collector got it."""
+    """A dead letter as the collector received it."""
 
     reason: str
     value: bytes | None
@@ -65,7 +65,10 @@ class Letter:
 
 @dataclass
 class FakeCollector(SpoutCollector):
-    """Keeps what is emitted. With `tracking` off it acks in the middle of `emit`, the earliest that anyone could."""
+    """Records emits.
+
+    With `tracking` off it acks within `emit`, which is the earliest possible time.
+    """
 
     emitted: list[tuple[list[Any], Any, str]] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
@@ -91,17 +94,18 @@ class FakeCollector(SpoutCollector):
         self.letters.append(Letter(reason, stored=letter.pop("on_stored"), **letter))
 
     def take(self) -> list[tuple[int, Any]]:
-        """What was emitted since the last call: (offset, message id)."""
+        """Returns the emits since the last call as pairs of offset and message id."""
         emitted, self.emitted = self.emitted, []
         return [(id.offset, id) for _, id, _ in emitted]
 
 
 @dataclass
 class FakeSource:
-    """A topic in memory, with the ways of the real reader: both keep `tests.source_contract`.
+    """A topic in memory that keeps the contract `tests.source_contract`, as the real reader does.
 
-    Look-ups answer at the second time of asking. What is out of range is not read on. A pause of a partition that is not
-    assigned is an error of the caller's, and the log's end is not known before something was read.
+    The second call of a look-up returns its answer. A partition whose offset is out of range is not
+    read any further. Pausing a partition that is not assigned is a caller's error. The log's end is
+    known only after a read.
     """
 
     logs: dict[Partition, list[SourceMessage]] = field(default_factory=dict)
@@ -116,11 +120,11 @@ class FakeSource:
     leader: Broker = field(default_factory=lambda: Broker("broker", 9092))
     closed: bool = False
     stuck: set[Partition] = field(default_factory=set)
-    """Assigned at an offset that the log does not have, or before a batch that cannot be decoded."""
+    """Partitions assigned at a missing offset, or before an undecodable batch."""
     undecodable: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
-    """Such batches: of each the first offset, and the one behind its last."""
+    """The undecodable batches: the first offset, and the one after the last."""
     unseen: dict[Partition, int] = field(default_factory=dict)
-    """The ends of partitions whose last offsets hold no message, such as markers of transactions."""
+    """The ends of partitions whose last offsets have no message, such as transaction markers."""
     reached: dict[Partition, int] = field(default_factory=dict)
     _asked: set[tuple[Partition, int]] = field(default_factory=set)
     _answer: Mapping[Partition, Broker] | None = None
@@ -134,7 +138,7 @@ class FakeSource:
         topic: str = TOPIC,
         timestamp: int = 0,
     ) -> None:
-        """Appends messages with these offsets, which may leave gaps."""
+        """Appends messages with these offsets, which may have gaps."""
         log = self.logs.setdefault(Partition(topic, partition), [])
         stamp: Any = {"timestamp": (TIMESTAMP_CREATE_TIME, timestamp)} if timestamp else {}
         log.extend(
@@ -143,7 +147,7 @@ class FakeSource:
         )
 
     def produce_undecodable(self, partition: int, count: int) -> None:
-        """Appends a batch of so many messages that no reader can decode."""
+        """Appends a batch of `count` messages that no reader can decode."""
         place = self.at(partition)
         self.logs.setdefault(place, [])
         end = self.end(place)
@@ -237,7 +241,7 @@ class FakeSource:
         return max(batch, unseen, log[-1].offset() + 1 if log else self.starts.get(partition, 0))
 
     def at(self, partition: int) -> Partition:
-        """A partition of the tests' topic."""
+        """Returns a partition of the tests' topic."""
         return Partition(TOPIC, partition)
 
     def commit(self, partition: Partition, offset: int) -> None:
@@ -249,7 +253,7 @@ class FakeSource:
 
 @dataclass
 class FakeOffsets:
-    """A ZooKeeper that grants every lock at the second time of asking, unless `standing` says otherwise."""
+    """A ZooKeeper that grants a lock at the second call, unless `standing` overrides it."""
 
     stored: dict[Partition, StoredOffset] = field(default_factory=dict)
     standing: dict[Partition, Ownership] = field(default_factory=dict)
@@ -259,10 +263,10 @@ class FakeOffsets:
     closed: bool = False
     unreadable: KstormError | None = None
     slow: bool = False
-    """Whether what is saved is under way until the test says that it has arrived."""
+    """If True, saved offsets stay under way until the test calls `arrive`."""
     under_way: dict[Partition, StoredOffset] = field(default_factory=dict)
     saved: list[int] = field(default_factory=list)
-    """Every offset that was given to be saved."""
+    """The saved offsets."""
 
     def acquire(self, partition: Partition) -> Ownership:
         if partition in self.standing:
@@ -304,26 +308,26 @@ class FakeOffsets:
         self.closed = True
 
     def offset(self, partition: int = 0) -> int | None:
-        """The stored offset of a partition."""
+        """Returns the stored offset of a partition."""
         stored = self.stored.get(Partition(TOPIC, partition))
         return None if stored is None else stored.offset
 
 
 @dataclass
 class FakeWriter:
-    """Keeps what is written until the test says what the broker did."""
+    """Stores written records until the test reports the broker's answer."""
 
     records: list[tuple[str, bytes | None, bytes | None, OnDelivery]] = field(default_factory=list)
     batches: list[tuple[str, list[Any], list[Any], OnBatchDelivery]] = field(default_factory=list)
     headers: list[Headers] = field(default_factory=list)
-    """Of those records that have some, in order."""
+    """The headers of the records that have some, in order."""
     closed: bool = False
     finished: list[FinishedRange] = field(default_factory=list)
-    """What was said to be finished, and is in Kafka."""
+    """The finished ranges that are in Kafka."""
     refuses: str = ""
-    """Why it takes no such range."""
+    """The reason why the writer refuses finished ranges."""
     holds: bool = False
-    """Whether such ranges are among the `records`, for the test to say what the broker did."""
+    """If True, finished ranges are added to `records`, so that the test reports the answer."""
 
     def write_batch(
         self,
@@ -358,12 +362,12 @@ class FakeWriter:
 
 class Sink(BasicBolt):
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Drops what it gets."""
+        """Drops the tuple."""
 
 
 @dataclass
 class World:
-    """A spout task with everything around it."""
+    """A spout task with its surroundings."""
 
     source: FakeSource = field(default_factory=FakeSource)
     offsets: FakeOffsets = field(default_factory=FakeOffsets)
@@ -394,7 +398,7 @@ class World:
         return TopologyContext(builder.build(), "lines", index, {KAFKA: self.ports})
 
     def open(self, *, tasks: int = 1, index: int = 0, **settings: Any) -> KafkaSpout:
-        """Opens a spout with these settings of `SpoutConfig`. Failed messages are retried at once."""
+        """Opens a spout with these `SpoutConfig` settings. Failed messages are retried at once."""
         settings.setdefault("retry_initial_delay_ms", 0)
         hosts, topic = settings.pop("hosts", KafkaHosts()), settings.pop("topic", TOPIC)
         spout = KafkaSpout(
@@ -404,30 +408,30 @@ class World:
         return spout
 
     def run(self, spout: KafkaSpout, calls: int = 5) -> list[int]:
-        """Calls `next_tuple` a few times; the offsets that were emitted."""
+        """Calls `next_tuple` a few times, and returns the emitted offsets."""
         for _ in range(calls):
             spout.next_tuple()
         return [offset for offset, _ in self.collector.take()]
 
     def run_ids(self, spout: KafkaSpout, calls: int = 5) -> dict[int, Any]:
-        """As `run`; the message ids by offset."""
+        """Calls the spout as `run` does, and returns the message ids by offset."""
         for _ in range(calls):
             spout.next_tuple()
         return dict(self.collector.take())
 
     def commit(self, spout: KafkaSpout) -> None:
-        """Lets the time pass after which offsets are stored."""
+        """Advances the clock past the interval for storing offsets."""
         self.now += 2.0
         spout.next_tuple()
 
 
 @pytest.fixture
 def collector() -> FakeCollector:
-    """Give a collector that keeps what it gets."""
+    """Provide a collector that records its input."""
     return FakeCollector()
 
 
 @pytest.fixture
 def world() -> World:
-    """Give an empty topic, an empty ZooKeeper and a collector."""
+    """Provide an empty topic, an empty ZooKeeper and a collector."""
     return World()

@@ -1,4 +1,4 @@
-"""Has a partition emit as `KafkaSpout` has it, one message at a time."""
+"""Emits from a partition as `KafkaSpout` does, one message at a time."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from kstorm.topology import SpoutOutputCollector
 
 
 def emit_next(manager: PartitionManager, collector: SpoutOutputCollector, now: float = 0.0) -> bool:
-    """Emits a message whose retry is due, else the next one that was read; whether there was one to be emitted."""
+    """Emits a message whose retry is due, or the next read one. Returns True if it emitted any."""
     if manager.retries and manager.retry(now):
         return True
     rows: list[Any] = []

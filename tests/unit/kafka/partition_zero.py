@@ -1,4 +1,4 @@
-"""Partition 0 of the tests' topic, and what an earlier process may have left of it."""
+"""Partition 0 of the tests' topic, and the stored offset of an earlier process."""
 
 from kstorm.kafka import StoredOffset
 from kstorm.kafka.offsets import TopologyRef
@@ -9,5 +9,5 @@ BROKER = Broker("broker", 9092)
 
 
 def stored(offset: int, topology_id: str = "words-1", leader: Broker = BROKER) -> StoredOffset:
-    """Its offset, stored by a deployment of the topology `words`."""
+    """Builds its offset, stored by a deployment of the topology `words`."""
     return StoredOffset.of(TopologyRef(topology_id, "words"), ZERO, offset, leader)

@@ -1,4 +1,4 @@
-"""The three kinds of hosts, which say where brokers and partitions are found."""
+"""The three kinds of hosts, which define how the spout finds brokers and partitions."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ from kstorm.kafka.ports import UNKNOWN_BROKER
 
 
 def information(topic: str = "t") -> GlobalPartitionInformation:
-    """Three partitions on two brokers, added in no order."""
+    """Builds three partitions on two brokers, added in no order."""
     made = GlobalPartitionInformation(topic)
     made.add_partition(2, Broker("b", 9092))
     made.add_partition(0, Broker("a", 9092))
@@ -29,7 +29,7 @@ def information(topic: str = "t") -> GlobalPartitionInformation:
 
 
 def test_storms_defaults() -> None:
-    """`/brokers`, and a look every 60 seconds."""
+    """The path is `/brokers`, and the refresh interval is 60 seconds."""
     hosts = ZkHosts("zookeeper:2181/kafka")
     assert (hosts.zk_connect, hosts.broker_zk_path, hosts.refresh_freq_secs) == (
         "zookeeper:2181/kafka",
@@ -41,7 +41,7 @@ def test_storms_defaults() -> None:
 
 
 def test_partitions_are_in_order() -> None:
-    """However they were added; each with its leader."""
+    """The order of their addition does not matter. Each has its leader."""
     assert information().get_ordered_partitions() == [
         Partition("t", 0),
         Partition("t", 1),
@@ -52,7 +52,7 @@ def test_partitions_are_in_order() -> None:
 
 
 def test_static_hosts_name_the_brokers_to_connect_to() -> None:
-    """Each once; a partition without a leader names none."""
+    """Each broker appears once. A partition without a leader has none."""
     assert StaticHosts(information()).bootstrap_servers == "a:9092,b:9092"
     without = GlobalPartitionInformation("u", {0: UNKNOWN_BROKER})
     assert bootstrap_servers([information(), without]) == "a:9092,b:9092"
@@ -83,7 +83,7 @@ def test_hosts_that_cannot_be_are_refused(make: Callable[[], object], complaint:
 
 
 def test_static_hosts_and_the_config_name_the_same_topic() -> None:
-    """And nothing is found by an expression where nobody is asked."""
+    """StaticHosts do no look-ups, so they accept no regular expression."""
     hosts = StaticHosts(information("t"))
     with pytest.raises(
         ConfigError, match="topic is 'u', but StaticHosts has the partitions of 't'"
@@ -95,7 +95,7 @@ def test_static_hosts_and_the_config_name_the_same_topic() -> None:
 
 
 def test_an_expression_matches_whole_names() -> None:
-    """In order of the names, and never Kafka's own topics."""
+    """The matches are in order of the names, without Kafka's own topics."""
     names = ["logs-b", "logs-a", "old-logs-a", "logs-a-old", "__consumer_offsets", "logs-"]
     assert topics_matching("logs-[ab]", names) == ["logs-a", "logs-b"]
     assert topics_matching(".*", names) == ["logs-", "logs-a", "logs-a-old", "logs-b", "old-logs-a"]
@@ -112,7 +112,7 @@ def test_invalid_regular_expression_is_refused() -> None:
 
 
 def test_each_topic_of_an_expression_has_a_node() -> None:
-    """A spout on one topic keeps Storm's path."""
+    """The path is Storm's for a spout on one topic."""
     assert SpoutConfig(KafkaHosts(), "t", "/r", "i").zk_path_of("t") == "/r/i"
     several = SpoutConfig(KafkaHosts(), ".*", "/r", "i", kafka_topic_wildcard_match=True)
     assert (several.zk_path_of("t"), several.zk_path_of("u")) == ("/r/i/t", "/r/i/u")

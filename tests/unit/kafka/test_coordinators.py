@@ -1,4 +1,4 @@
-"""Partitions and topics that come and go: when that is noticed, and what happens to the others meanwhile."""
+"""New and removed partitions and topics: their discovery, and the effect on the others."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,13 @@ STATIC = StaticHosts(GlobalPartitionInformation("sentences", {0: Broker("broker"
 
 
 def wildcard(world: "World", pattern: str = "logs-.*", **settings: Any) -> KafkaSpout:
-    """A spout on all topics that the expression matches, which looks again every 30 s."""
+    """Opens a spout on all topics that the expression matches, with a refresh every 30 s."""
     hosts = KafkaHosts(refresh_freq_secs=30)
     return world.open(topic=pattern, hosts=hosts, kafka_topic_wildcard_match=True, **settings)
 
 
 def emitted(world: "World", spout: KafkaSpout) -> dict[tuple[str, int], Any]:
-    """The ids of what comes in a few calls, by topic and offset."""
+    """Returns the message ids that a few calls emit, by topic and offset."""
     for _ in range(5):
         spout.next_tuple()
     return {(id.partition.topic, id.offset): id for _, id in world.collector.take()}
@@ -48,12 +48,12 @@ def emitted(world: "World", spout: KafkaSpout) -> dict[tuple[str, int], Any]:
 def test_the_hosts_decide_who_coordinates(
     world: "World", hosts: BrokerHosts, kind: type[object]
 ) -> None:
-    """Only what is said beforehand is never looked up again."""
+    """The spout never looks up static partitions again."""
     assert type(world.open(hosts=hosts)._coordinator) is kind
 
 
 def test_static_partitions_are_taken_once(world: "World") -> None:
-    """Neither time nor a failed fetch has anyone asked again."""
+    """Neither time nor a failed fetch causes another look-up."""
     world.source.produce(0, 0)
     spout = world.open(hosts=STATIC)
     assert world.run(spout) == [0]
@@ -67,7 +67,7 @@ def test_static_partitions_are_taken_once(world: "World") -> None:
 
 
 def test_every_topic_that_matches_is_read(world: "World") -> None:
-    """Each message keeps its topic, and each topic has an offset of its own."""
+    """Each message keeps its topic, and each topic has its own offset."""
     world.source.produce(0, 0, 1, topic="logs-a")
     world.source.produce(0, 0, topic="logs-b")
     spout = wildcard(world)
@@ -80,8 +80,11 @@ def test_every_topic_that_matches_is_read(world: "World") -> None:
     assert stored == {Partition("logs-a", 0): 1, Partition("logs-b", 0): 1}
 
 
-def test_a_topic_that_appears_is_read_and_the_others_go_on(world: "World") -> None:
-    """At the next refresh, also if its name comes first; nothing is emitted twice, and acks of before still count."""
+def test_new_topic_is_read_and_the_others_continue(world: "World") -> None:
+    """The next refresh finds it, also if its name sorts first.
+
+    Nothing is emitted twice, and earlier messages can still be acked.
+    """
     world.source.produce(0, 0, 1, topic="logs-b")
     spout = wildcard(world)
     before = emitted(world, spout)
@@ -98,7 +101,7 @@ def test_a_topic_that_appears_is_read_and_the_others_go_on(world: "World") -> No
 
 
 def test_before_any_topic_matches_it_looks_more_often(world: "World") -> None:
-    """Every two seconds, and without an error: there may be one later."""
+    """It looks every two seconds and reports no error, because a topic may appear later."""
     spout = wildcard(world)
     assert emitted(world, spout) == {}
     assert world.collector.errors == []
@@ -108,7 +111,10 @@ def test_before_any_topic_matches_it_looks_more_often(world: "World") -> None:
 
 
 def test_a_topic_that_is_gone_is_closed(world: "World") -> None:
-    """What was done of it is stored, its lock is free, late acks are ignored; if it comes back, reading continues there."""
+    """Its progress is stored, its lock is free, and late acks are ignored.
+
+    If the topic returns, reading continues at the stored offset.
+    """
     world.source.produce(0, 0, 1, 2, topic="logs-a")
     world.source.produce(0, 0, topic="logs-b")
     spout = wildcard(world, state_update_interval_ms=3_600_000)
@@ -126,7 +132,7 @@ def test_a_topic_that_is_gone_is_closed(world: "World") -> None:
 
 
 def test_its_own_topologys_topics_are_not_read(world: "World") -> None:
-    """A spout that emits what its bolts are sent would never end, whatever the expression."""
+    """A spout that reads its bolts' input would never end, whatever the expression."""
     world.source.produce(0, 0, topic="words.sink")
     world.source.produce(0, 0, topic="words.letters")
     assert list(emitted(world, wildcard(world, ".*"))) == [("words.letters", 0)]

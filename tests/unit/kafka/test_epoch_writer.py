@@ -1,4 +1,4 @@
-"""Exactly once, a record that no transaction can hold fails its own tuple, and no process."""
+"""With exactly once, a record that no transaction can hold fails only its own tuple."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ LONG = "x" * MAX_RECORD_BYTES
 
 
 class Sink(KafkaBolt):
-    """Writes words; `open` prepares it when its task is there."""
+    """Writes words. `open` prepares it with its task."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ def harness(**settings: Any) -> ExactHarness:
 
 
 def words(made: ExactHarness) -> list[str]:
-    """What was written since the last call."""
+    """Returns the values written since the last call."""
     found = made.written()
     assert {record.task for record in found} <= {made.task.task_id}
     return [
@@ -56,7 +56,7 @@ def words(made: ExactHarness) -> list[str]:
 
 
 def test_a_record_that_is_too_large_fails_its_tuple_alone() -> None:
-    """Its neighbours in the frame are written, once; it is tried again, and in the end a dead letter."""
+    """Its neighbours are written once. The tuple is retried, and becomes a dead letter in the end."""
     made = harness(topology_bolt_retry_limit=1)
     made.give(0, "a", LONG, "b")
     assert words(made) == ["a", "b"]
@@ -73,8 +73,8 @@ def test_a_record_that_is_too_large_fails_its_tuple_alone() -> None:
     assert "the limit is 16,777,216" in made.errors[0]
 
 
-def test_who_writes_one_record_hears_of_it_at_once() -> None:
-    """And nothing of it is left."""
+def test_oversized_record_raises_at_once() -> None:
+    """The rejected record is not kept."""
     made = harness()
     writer = EpochWriter(made.task)
     delivered: list[Any] = []

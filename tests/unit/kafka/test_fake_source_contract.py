@@ -1,4 +1,4 @@
-"""The fake that stands for the reader in the tests of the spout keeps the same contract."""
+"""The fake reader of the spout tests keeps the contract of the real one."""
 
 from dataclasses import dataclass, field
 
@@ -35,7 +35,7 @@ class TestFakeSource(SourceContract):
 
     @pytest.fixture
     def log(self) -> FakeLog:
-        """Give two empty partitions."""
+        """Provide two empty partitions."""
         log = FakeLog()
         for partition in (0, 1):
             log.write(partition, 0)

@@ -1,4 +1,4 @@
-"""What became of each offset: counted by what is left over, kept until it is confirmed, and without a gap whatever dies."""
+"""The outcomes of offsets: counted as a remainder, kept until confirmed, and without gaps."""
 
 from collections.abc import Callable
 
@@ -26,7 +26,7 @@ def until(outcomes: OffsetOutcomes, end: int) -> FinishedRange:
     return found
 
 
-def test_what_is_not_an_exception_was_acked() -> None:
+def test_offsets_without_another_outcome_are_acked() -> None:
     outcomes = OffsetOutcomes(10)
     outcomes.gap(12, 15)
     outcomes.empty(16)
@@ -44,7 +44,7 @@ def test_what_is_not_an_exception_was_acked() -> None:
 
 
 def test_a_range_counts_what_is_below_its_end() -> None:
-    """Messages finish out of order; the rest is in the ranges that follow, and nothing is in two."""
+    """Messages finish out of order. Later offsets are in the next ranges, and no offset is in two."""
     outcomes = OffsetOutcomes(0)
     for offset in (1, 5, 7):
         outcomes.empty(offset)
@@ -58,8 +58,8 @@ def test_a_range_counts_what_is_below_its_end() -> None:
     assert until(outcomes, 13).n == {"acked": 1, "absent": 2}
 
 
-def test_what_is_not_confirmed_is_said_again() -> None:
-    """With more, if there is more by then."""
+def test_unconfirmed_range_is_repeated() -> None:
+    """The repeated range also has newly finished offsets."""
     outcomes = OffsetOutcomes(0)
     outcomes.dead(1)
     assert until(outcomes, 2) == until(outcomes, 2)
@@ -67,14 +67,14 @@ def test_what_is_not_confirmed_is_said_again() -> None:
     assert (until(outcomes, 3).start, until(outcomes, 3).dead) == (0, [(1, 3)])
 
 
-def test_nothing_new_is_no_range() -> None:
-    """Nor is a step back, as of what was claimed and is given back."""
+def test_no_range_without_progress() -> None:
+    """A step back gives no range either, such as a claimed range that is given back."""
     assert OffsetOutcomes(4).until(4) is None
     assert OffsetOutcomes(4).until(3) is None
 
 
-def test_what_was_skipped_is_neither_absent_nor_acked() -> None:
-    """Though no message comes from there either; what is absent beside it is."""
+def test_skipped_offsets_are_neither_absent_nor_acked() -> None:
+    """Skipped offsets have no message. Absent offsets next to them are still counted as absent."""
     outcomes = OffsetOutcomes(0)
     outcomes.skip(10, 20, "expired")
     outcomes.gap(5, 25)
@@ -87,13 +87,13 @@ def test_what_was_skipped_is_neither_absent_nor_acked() -> None:
 
 
 def test_without_tracking_it_is_only_claimed() -> None:
-    """What was seen of a message is known all the same."""
+    """Observed outcomes such as empty messages are still recorded."""
     outcomes = OffsetOutcomes(0, rest=CLAIMED)
     outcomes.empty(1)
     assert until(outcomes, 3).n == {"claimed": 2, "empty": 1}
 
 
-def test_of_what_is_claimed_before_it_is_emitted_nothing_else_is_known() -> None:
+def test_claimed_offsets_have_no_other_outcome() -> None:
     outcomes = OffsetOutcomes(0, rest=CLAIMED, claims=True)
     assert until(outcomes, 10).n == {"claimed": 10}
     outcomes.confirmed(10)
@@ -103,15 +103,18 @@ def test_of_what_is_claimed_before_it_is_emitted_nothing_else_is_known() -> None
     assert until(outcomes, 20).n == {"claimed": 10}
 
 
-def test_what_a_former_life_has_committed_is_said_to_be_that() -> None:
-    """Exactly once; who emitted it did not live to see its trees end. Without ackers nobody ever sees that."""
+def test_offsets_of_an_earlier_run_are_committed() -> None:
+    """With exactly once, the earlier run did not see the end of its trees.
+
+    Without ackers, no run sees the end of a tree.
+    """
     assert until(OffsetOutcomes(3, 9), 12).n == {"acked": 3, "committed": 6}
     untracked = OffsetOutcomes(3, 9, rest=COMMITTED)
     untracked.empty(10)
     assert until(untracked, 12).n == {"committed": 8, "empty": 1}
 
 
-def test_a_move_says_who_and_why() -> None:
+def test_moved_range_has_operator_and_reason() -> None:
     forth, back = moved_range(3, 9, "reset", "anna"), moved_range(9, 3, "reset", "anna")
     assert forth is not None
     assert (forth.n, forth.skipped) == ({"skipped": 6}, [Skipped(3, 9, "reset", "anna")])
@@ -133,15 +136,18 @@ def test_a_move_says_who_and_why() -> None:
 def test_a_move_of_a_position_skips_nothing_that_was_committed(
     to: int, counts: dict[str, int], skipped: list[tuple[int, int]]
 ) -> None:
-    """Exactly once: 3 is stored, and all before 9 was committed. What lies between is in no range yet."""
+    """With exactly once, 3 is stored, and the offsets before 9 were committed.
+
+    No range covers the offsets in between yet.
+    """
     found = moved_range(3, to, "reset", position=9)
     assert found is not None
     assert (found.start, found.end, found.n) == (3, to, counts)
     assert [(skip.start, skip.end) for skip in found.skipped] == skipped
 
 
-def test_a_range_says_since_when_it_may_have_been_emitted() -> None:
-    """So who looks for its tuples knows where to begin."""
+def test_range_has_its_earliest_time_of_emit() -> None:
+    """A search for its tuples starts at this time."""
     outcomes = OffsetOutcomes(0, now=100)
     outcomes.begin(0, 110)
     outcomes.begin(5, 120)
@@ -157,7 +163,7 @@ def test_a_range_says_since_when_it_may_have_been_emitted() -> None:
 
 
 def test_all_dead_letters_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In as many ranges as it takes; a row of them is one entry."""
+    """They may need several ranges. Adjacent ones are a single entry."""
     monkeypatch.setattr(finished_ranges, "MOST_DEAD", 2)
     outcomes = OffsetOutcomes(0)
     for offset in (1, 2, 3, 5, 7, 9):
@@ -170,8 +176,8 @@ def test_all_dead_letters_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [found.n["dead"] for found in ranges] == [4, 2]
 
 
-def test_what_is_kept_goes_with_the_range_that_says_it() -> None:
-    """Memory is bounded by what is not confirmed."""
+def test_confirmed_range_frees_its_outcomes() -> None:
+    """Only unconfirmed outcomes take memory."""
     outcomes = OffsetOutcomes(0)
     for offset in range(0, 1000, 4):
         outcomes.gap(offset, offset + 1)
@@ -187,7 +193,7 @@ def test_what_is_kept_goes_with_the_range_that_says_it() -> None:
 
 
 def test_the_record() -> None:
-    """JSON that any tool reads. The same range has the same key; another one never takes its place."""
+    """It is plain JSON. Equal ranges have equal keys, and different ranges have different keys."""
     outcomes = OffsetOutcomes(3)
     outcomes.dead(4)
     found = replace(until(outcomes, 6), partition=0)
@@ -203,7 +209,7 @@ def test_the_record() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"{}", b"\xff", b'{"v":2,"from":0,"to":1,"n":{}}', b"[" * 100_000]
 )
-def test_what_is_no_record_is_refused(data: bytes) -> None:
+def test_invalid_record_is_refused(data: bytes) -> None:
     with pytest.raises(FrameError, match="finished range"):
         decode_range(data)
 
@@ -212,7 +218,10 @@ KINDS = ("message", "empty", "dead", "absent")
 
 
 class Life:
-    """One life of a spout task: takes messages in order, finishes them in any, and writes ranges before it stores offsets."""
+    """One run of a spout task: takes messages in order, finishes them in any order, and writes ranges.
+
+    It stores an offset only after its range.
+    """
 
     def __init__(self, log: list[str], stored: int) -> None:
         self.log, self.outcomes = log, OffsetOutcomes(stored)
@@ -247,7 +256,7 @@ class Life:
 def run(
     log: list[str], acts: list[tuple[str, int]], write: Callable[[FinishedRange], None]
 ) -> tuple[int, int]:
-    """The offset that is stored in the end, and the highest that a range ever was confirmed to."""
+    """Returns the finally stored offset, and the highest end of a confirmed range."""
     stored, life = 0, Life(log, 0)
     for act, number in acts:
         if act == "take":
@@ -282,7 +291,7 @@ def run(
     ),
 )
 def test_no_gap_and_no_wrong_count(log: list[str], acts: list[tuple[str, int]]) -> None:
-    """In any order of finishing, with crashes, refused records, and records whose confirmation is lost."""
+    """This holds for any order, crashes, refused records and lost confirmations."""
     ranges: list[FinishedRange] = []
     stored, _ = run(log, acts, ranges.append)
     covered = {offset for found in ranges for offset in range(found.start, found.end)}

@@ -1,4 +1,4 @@
-"""The bolt: what it writes, where, and when it acks."""
+"""The bolt: its records, their topics, and the time of its acks."""
 
 import asyncio
 import copy
@@ -39,7 +39,7 @@ FIELDS = Fields("key", "message", "topic")
 
 @dataclass
 class Outcomes:
-    """An output collector that keeps what was acked and failed."""
+    """An output collector that records acks and fails."""
 
     acked: list[Tuple] = field(default_factory=list)
     failed: list[Tuple] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Nothing(Spout):
 
 
 def context(bolt: KafkaBolt, resources: dict[str, Any]) -> TopologyContext:
-    """The context of a task of `bolt`."""
+    """Builds the context of a task of `bolt`."""
     builder = TopologyBuilder("words")
     builder.set_spout("lines", Nothing())
     builder.set_bolt("sink", bolt).shuffle_grouping("lines")
@@ -96,7 +96,7 @@ def tup(key: Any = "k", message: Any = "m", topic: Any = "there", fields: Fields
 
 
 def test_tuple_is_acked_after_the_delivery_report(world: "World") -> None:
-    """A tuple is neither acked nor failed before the delivery report."""
+    """It is neither acked nor failed earlier."""
     bolt = KafkaBolt().with_topic_selector("counts")
     outcomes = prepared(world, bolt)
     tuple = tup()
@@ -110,7 +110,7 @@ def test_tuple_is_acked_after_the_delivery_report(world: "World") -> None:
 
 
 def test_rejected_record_fails_its_tuple(world: "World") -> None:
-    """The tuple is failed, so that it is replayed; a broker that stays away is reported once, not per record."""
+    """The tuple will be replayed. An unavailable broker is reported once, and not per record."""
     bolt = KafkaBolt().with_topic_selector("counts")
     outcomes = prepared(world, bolt)
     tuples = [tup(), tup(), tup()]
@@ -136,7 +136,7 @@ def test_rejected_record_fails_its_tuple(world: "World") -> None:
     ],
 )
 def test_the_selector_chooses_the_topic(world: "World", selector: Any, topic: str) -> None:
-    """One topic, or one by a field's name or place."""
+    """The topic is fixed, or comes from a field given by name or position."""
     bolt = KafkaBolt().with_topic_selector(selector)
     prepared(world, bolt)
     bolt.execute(tup())
@@ -147,7 +147,7 @@ def test_the_selector_chooses_the_topic(world: "World", selector: Any, topic: st
 def test_without_a_topic_the_tuple_is_acked_with_a_warning(
     world: "World", selector: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Storm's rule; it is counted, and the log is not filled with it."""
+    """This is Storm's rule. The bolt counts such tuples, and logs only one warning."""
     bolt = KafkaBolt().with_topic_selector(selector)
     outcomes = prepared(world, bolt)
     with caplog.at_level(logging.WARNING):
@@ -161,7 +161,7 @@ def test_without_a_topic_the_tuple_is_acked_with_a_warning(
 
 
 def test_the_mapper_takes_the_named_fields(world: "World") -> None:
-    """Key and message may be any fields."""
+    """Key and message may come from any fields."""
     bolt = (
         KafkaBolt()
         .with_topic_selector("t")
@@ -173,7 +173,7 @@ def test_the_mapper_takes_the_named_fields(world: "World") -> None:
 
 
 def test_missing_key_field_means_no_key(world: "World") -> None:
-    """As in Storm; without the message field it is an error."""
+    """This is as in Storm. A missing message field is an error."""
     bolt = KafkaBolt().with_topic_selector("t")
     prepared(world, bolt)
     bolt.execute(tup(key="only", fields=Fields("message")))
@@ -198,19 +198,19 @@ def test_missing_key_field_means_no_key(world: "World") -> None:
         (["a", None, 3], b'["a",null,3]'),
     ],
 )
-def test_how_values_are_written(value: Any, written: bytes | None) -> None:
-    """Bytes as they are, text as UTF-8, None as a tombstone, anything else as JSON."""
+def test_serialization_of_values(value: Any, written: bytes | None) -> None:
+    """Bytes stay, text becomes UTF-8, None becomes a tombstone, and other values become JSON."""
     assert to_bytes(value) == written
 
 
 def test_a_value_that_json_cannot_hold_is_an_error() -> None:
-    """It fails the tuple, and the error names the type."""
+    """The tuple fails, and the error names the type."""
     with pytest.raises(TypeError, match="object"):
         to_bytes(object())
 
 
 def test_a_tick_is_not_written(world: "World") -> None:
-    """Tick tuples come to every bolt."""
+    """Every bolt gets tick tuples."""
     bolt = KafkaBolt().with_topic_selector("t")
     prepared(world, bolt)
     bolt.execute(Tuple([1], Source("__system", TICK_STREAM, -1, Fields("rate_secs"))))
@@ -218,7 +218,7 @@ def test_a_tick_is_not_written(world: "World") -> None:
 
 
 def test_producer_properties_open_a_separate_producer(world: "World") -> None:
-    """Without them, the bolt shares the process's."""
+    """Without the properties, the bolt shares the process's producer."""
     prepared(world, KafkaBolt().with_topic_selector("t"))
     assert world.own_writers == []
     bolt = KafkaBolt().with_topic_selector("t").with_producer_properties({"acks": "1"})
@@ -230,7 +230,7 @@ def test_producer_properties_open_a_separate_producer(world: "World") -> None:
 
 @pytest.mark.parametrize("side", ["key", "value"])
 def test_java_serializer_properties_are_refused_with_a_remedy(side: str) -> None:
-    """Storm's documentation sets them among the producer's properties; librdkafka has no such properties."""
+    """Storm's documentation sets them as producer properties, but librdkafka does not know them."""
     java = {f"{side}.serializer": "org.apache.kafka.common.serialization.StringSerializer"}
     with pytest.raises(
         ConfigError,
@@ -240,14 +240,14 @@ def test_java_serializer_properties_are_refused_with_a_remedy(side: str) -> None
 
 
 def test_a_task_runs_a_copy() -> None:
-    """The template in the topology can be deep-copied, as every task does."""
+    """Every task deep-copies the template in the topology."""
     assert copy.deepcopy(
         KafkaBolt().with_topic_selector("t").with_producer_properties({"acks": "1"})
     )
 
 
 def test_missing_topic_or_clients_are_reported(world: "World") -> None:
-    """Both are clear errors when the task is prepared."""
+    """The errors come when the task is prepared."""
     with pytest.raises(ConfigError, match=r"'sink' has no topic: add \.with_topic_selector"):
         prepared(world, KafkaBolt())
     bolt = KafkaBolt().with_topic_selector("t")

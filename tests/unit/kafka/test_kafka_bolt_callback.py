@@ -1,4 +1,4 @@
-"""The producer's callback: called once a record, with where the broker has it or why not, and the tuple."""
+"""The producer's callback: one call per record, with the record's offset or error, and the tuple."""
 
 import asyncio
 import copy
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Told(ProducerCallback):
-    """Keeps what it is called with, and how far the bolt was then."""
+    """Records its calls, and the bolt's progress at each one."""
 
     def __init__(self) -> None:
         self.ends: list[tuple[RecordMetadata | None, str | None, Tuple]] = []
@@ -40,12 +40,12 @@ class Told(ProducerCallback):
 
 
 def record(offset: int = 7) -> Any:
-    """As librdkafka reports one."""
+    """Builds a record as librdkafka reports it."""
     return Message("t", 2, offset, b"k", b"m", timestamp=(1, 1_700_000_000_000))
 
 
-async def test_it_hears_how_each_record_ended(world: "World") -> None:
-    """After the tuple was acked or failed, as in Storm."""
+async def test_callback_gets_the_result_of_each_record(world: "World") -> None:
+    """The call follows the tuple's ack or fail, as in Storm."""
     told = Told()
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
     told.outcomes = outcomes = prepared(world, bolt)
@@ -66,8 +66,8 @@ async def test_it_hears_how_each_record_ended(world: "World") -> None:
 
 
 @pytest.mark.parametrize("mode", ["sync", "fire and forget"])
-async def test_it_hears_in_every_mode(world: "World", mode: str) -> None:
-    """Storm's calls it too when tuples are acked before, or waited for."""
+async def test_callback_is_called_in_every_mode(world: "World", mode: str) -> None:
+    """This includes tuples that are acked earlier, and synchronous writes, as in Storm."""
     told = Told()
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
     bolt = bolt.with_async(False) if mode == "sync" else bolt.with_fire_and_forget()
@@ -82,8 +82,8 @@ async def test_it_hears_in_every_mode(world: "World", mode: str) -> None:
         await waiting
 
 
-async def test_what_it_raises_changes_nothing(world: "World") -> None:
-    """It is reported; the tuple is acked, once."""
+async def test_exception_of_the_callback_changes_nothing(world: "World") -> None:
+    """It is reported. The tuple is acked once."""
     told = Told()
     told.raises = ValueError("in the callback")
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
@@ -94,10 +94,10 @@ async def test_what_it_raises_changes_nothing(world: "World") -> None:
     assert outcomes.errors == [told.raises]
 
 
-async def test_it_hears_of_a_record_that_cannot_even_be_queued(
+async def test_callback_gets_a_record_that_cannot_be_queued(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tuple fails by the exception."""
+    """The exception fails the tuple."""
     told = Told()
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)
     prepared(world, bolt)
@@ -113,7 +113,7 @@ async def test_it_hears_of_a_record_that_cannot_even_be_queued(
 
 
 def test_each_task_has_a_producer_that_reports_and_a_callback_of_its_own(world: "World") -> None:
-    """A producer that reports failures only does not say where a record is. Own properties win nothing here."""
+    """A producer that reports only failures gives no offsets, so the bolt overrides that property."""
     template = KafkaBolt().with_topic_selector("t").with_producer_callback(Told())
     template = template.with_producer_properties({"linger.ms": 1})
     made = copy.deepcopy(template)

@@ -1,4 +1,4 @@
-"""The bolt's serializers, its ways of waiting, and lineage."""
+"""The bolt's serializers, its modes of waiting, and lineage."""
 
 import asyncio
 import re
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def test_a_serializer_writes_as_kafkas_own_does(
     world: "World", serializer: Any, value: Any, written: bytes
 ) -> None:
-    """For key and message, tuple by tuple and in batches; None stays none."""
+    """This holds for key and message, and for tuples and batches. None stays None."""
     bolt = (
         KafkaBolt()
         .with_topic_selector("t")
@@ -75,7 +75,7 @@ def test_a_serializer_writes_as_kafkas_own_does(
     ],
 )
 def test_serializer_refuses_other_types(world: "World", serializer: Any, value: Any) -> None:
-    """The tuple fails by it; a batch writes nothing of it, so that only those fail that must."""
+    """The error fails the tuple. A batch writes nothing, so that only the bad tuples fail."""
     bolt = KafkaBolt().with_topic_selector("t").with_value_serializer(serializer)
     prepared(world, bolt)
     with pytest.raises((TypeError, ValueError, OverflowError)):
@@ -86,7 +86,7 @@ def test_serializer_refuses_other_types(world: "World", serializer: Any, value: 
 
 
 def test_mapper_handles_frames_only_if_its_own_class_does(world: "World") -> None:
-    """One that inherits it may take other fields, and writes tuple by tuple; JSON is the same either way."""
+    """A subclass may take other fields, so it writes tuple by tuple. JSON is the same either way."""
 
     class Loud(FieldNameBasedTupleToKafkaMapper):
         def get_message_from_tuple(self, tuple: Tuple) -> str:
@@ -103,9 +103,7 @@ def test_mapper_handles_frames_only_if_its_own_class_does(world: "World") -> Non
         for one in batch.tuples():
             bolt.execute(one)
         keys, values = world.writer.batches.pop()[1:3]
-        written = [
-            None if key is None else key.encode() for key in keys
-        ]  # librdkafka takes text as it is
+        written = [None if key is None else key.encode() for key in keys]  # librdkafka accepts text
         assert list(zip(written, values, strict=True)) == [
             record[1:3] for record in world.writer.records
         ]
@@ -113,7 +111,7 @@ def test_mapper_handles_frames_only_if_its_own_class_does(world: "World") -> Non
 
 
 async def test_sync_waits_for_each_record(world: "World") -> None:
-    """The next tuple's turn comes when the broker has this one's record, and it is acked or failed by then."""
+    """The next tuple is executed after the broker has this record and the task acks this tuple."""
     bolt = KafkaBolt().with_topic_selector("t").with_async(False)
     outcomes = prepared(world, bolt)
     for error, ended in ((None, outcomes.acked), ("refused", outcomes.failed)):
@@ -131,7 +129,7 @@ async def test_sync_waits_for_each_record(world: "World") -> None:
 
 
 def test_fire_and_forget_acks_before_the_broker_has_it(world: "World") -> None:
-    """What the broker then does not take is counted as lost, and reported once."""
+    """Records that the broker then refuses are counted as lost, and reported once."""
     bolt = KafkaBolt().with_topic_selector("t").with_fire_and_forget()
     outcomes = prepared(world, bolt)
     bolt.execute(tup())
@@ -146,7 +144,7 @@ def test_fire_and_forget_acks_before_the_broker_has_it(world: "World") -> None:
 
 @pytest.mark.parametrize("name", ["acks", "request.required.acks"])
 def test_acks_0_is_refused_without_fire_and_forget(world: "World", name: str) -> None:
-    """Without acknowledgements nobody knows what was written; who does not want to know says so."""
+    """Losses are then unknown, so the user must choose fire-and-forget explicitly."""
     bolt = KafkaBolt().with_topic_selector("t").with_producer_properties({name: 0})
     with pytest.raises(
         ConfigError, match=rf"'sink' has the producer property {name}=0.*\.with_fire_and_forget"
@@ -156,15 +154,15 @@ def test_acks_0_is_refused_without_fire_and_forget(world: "World", name: str) ->
     assert world.own_writers == [{name: 0}]
 
 
-def test_to_wait_and_to_forget_is_a_contradiction(world: "World") -> None:
-    """It is refused, instead of ignoring one of the two."""
+def test_sync_with_fire_and_forget_is_refused(world: "World") -> None:
+    """The error avoids silently ignoring one of the two."""
     bolt = KafkaBolt().with_topic_selector("t").with_fire_and_forget().with_async(False)
     with pytest.raises(ConfigError, match="'sink' cannot both wait for each record and for none"):
         prepared(world, bolt)
 
 
 class Asking:
-    """A serializer that has an answer only when it is given one."""
+    """A serializer whose answer the test sets."""
 
     answer: Exception | None = NotYetError("the registry does not answer")
 
@@ -178,7 +176,7 @@ class Asking:
 async def test_tuples_wait_for_their_serializer(
     world: "World", sync: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither acked nor failed, and written in their order as soon as it can; that it takes long is reported once."""
+    """They are written in order, without an ack or fail meanwhile. A long wait is reported once."""
     monkeypatch.setattr("kstorm.kafka.bolt._TRY_AGAIN_SECS", 0.001)
     monkeypatch.setattr("kstorm.kafka.bolt._TELL_AFTER", 3)
     monkeypatch.setattr(Asking, "answer", Asking.answer)
@@ -216,7 +214,7 @@ async def test_tuples_wait_for_their_serializer(
 async def test_tuple_with_a_refused_schema_fails(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its schema turns out to be refused: nobody is there to hear of an exception, and it must not be forgotten."""
+    """No caller receives the late exception, so the bolt itself must fail the tuple."""
     monkeypatch.setattr("kstorm.kafka.bolt._TRY_AGAIN_SECS", 0.001)
     monkeypatch.setattr(Asking, "answer", Asking.answer)
     bolt = KafkaBolt().with_topic_selector("t").with_value_serializer(Asking())
@@ -233,7 +231,7 @@ async def test_tuple_with_a_refused_schema_fails(
 
 
 def test_lineage_is_written_as_headers(world: "World") -> None:
-    """Roots from the tuple, coordinates from its fields, the same tuple by tuple and in batches."""
+    """Roots come from the tuple, and coordinates from its fields, for single tuples and batches."""
     bolt = KafkaBolt().with_topic_selector("t").with_lineage("lines", part="position")
     prepared(world, bolt)
     source = Source(
@@ -258,7 +256,7 @@ def test_lineage_is_written_as_headers(world: "World") -> None:
 
 
 def test_lineage_contains_only_known_origins(world: "World") -> None:
-    """A stream without the fields, not tracked, of a topic that was not named: no headers, in particular no wrong ones."""
+    """Without the fields, tracking or a topic, the record has no headers rather than wrong ones."""
     bolt = KafkaBolt().with_topic_selector("t").with_lineage()
     prepared(world, bolt)
     bolt.execute(tup())
@@ -267,7 +265,7 @@ def test_lineage_contains_only_known_origins(world: "World") -> None:
 
 
 def test_without_lineage_no_headers_are_written(world: "World") -> None:
-    """Who does not ask for headers pays for none."""
+    """The headers cost time only if they are on."""
     bolt = KafkaBolt().with_topic_selector("t")
     prepared(world, bolt)
     bolt.execute(tup())
@@ -276,7 +274,10 @@ def test_without_lineage_no_headers_are_written(world: "World") -> None:
 
 
 def test_the_header_traceparent_is_the_tuples_span(world: "World") -> None:
-    """By W3C's form, the same tuple by tuple and in batches, of the first of several trees; none of what is in no tree."""
+    """The header has the W3C format, and is the same for single tuples and batches.
+
+    With several trees, the first one counts. A tuple without a tree has no header.
+    """
     bolt = KafkaBolt().with_topic_selector("t").with_lineage(traceparent=True, sampled=0.5)
     prepared(world, bolt)
     source = tup().source
@@ -289,16 +290,14 @@ def test_the_header_traceparent_is_the_tuples_span(world: "World") -> None:
         )
     one_by_one = [dict(headers).get("traceparent") for headers in world.writer.headers]
     hashed = trace_prefix(bolt.context.topology.name)
-    assert (
-        one_by_one
-        == [
-            f"00-{hashed:016x}00ffffffffffffff-0000000000000007-03",
-            f"00-{hashed:016x}ffffffffffffffff-ffffffffffffffff-03",
-            f"00-{hashed:016x}8000000000000001-0000000000000009-02",  # its last 56 bits are low: not sampled
-            None,
-            None,
-        ]
-    )
+    assert one_by_one == [
+        f"00-{hashed:016x}00ffffffffffffff-0000000000000007-03",
+        f"00-{hashed:016x}ffffffffffffffff-ffffffffffffffff-03",
+        # its last 56 bits are low, so it is not sampled
+        f"00-{hashed:016x}8000000000000001-0000000000000009-02",
+        None,
+        None,
+    ]
     read = [parse(str(header)) for header in one_by_one[:3]]
     assert [parent and (parent.trace & (2**64 - 1), parent.span) for parent in read] == trees[:3]
     roots, edges = (np.array(column, np.uint64) for column in zip(*trees, strict=True))
@@ -308,7 +307,7 @@ def test_the_header_traceparent_is_the_tuples_span(world: "World") -> None:
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_invalid_sampling_share_is_refused(share: float) -> None:
-    """It is refused where it is said."""
+    """The call that sets it raises the error."""
     with pytest.raises(ConfigError, match=r"sampled is .*: it must be a number from 0 to 1"):
         KafkaBolt().with_lineage(traceparent=True, sampled=share)
 
@@ -328,12 +327,12 @@ def test_invalid_sampling_share_is_refused(share: float) -> None:
     ],
 )
 def test_invalid_traceparent_is_not_parsed(header: str) -> None:
-    """By the rules of W3C."""
+    """The rules are those of W3C."""
     assert parse(header) is None
 
 
 def test_a_traceparent_of_a_later_version() -> None:
-    """Is read as far as it is known."""
+    """Its known part is read."""
     for end in ("", "-more"):
         assert parse(f"cc-{'a' * 32}-{'b' * 16}-01{end}") == (
             int("a" * 32, 16),
@@ -342,8 +341,8 @@ def test_a_traceparent_of_a_later_version() -> None:
         )
 
 
-def test_not_a_number_is_no_json() -> None:
-    """It was written as null, and acked. The error says where it is, and what to do."""
+def test_nan_is_refused_in_json() -> None:
+    """JSON would hold null. The error names the place and the remedy."""
     where = re.escape("the value at ['a'][1]['b'] is nan, which JSON does not have: replace it")
     with pytest.raises(ValueError, match=where):
         to_json({"n": None, "a": [1, {"b": float("nan")}]})
@@ -366,7 +365,7 @@ class Measured:
     ids=repr,
 )
 def test_null_of_another_meaning_is_written(value: Any) -> None:
-    """None, and texts and bytes that look like it."""
+    """The values are None, and texts and bytes that look like it."""
     assert to_json(value) == msgspec.json.encode(value)
 
 
@@ -379,7 +378,7 @@ def test_not_a_number_as_null_by_option() -> None:
 
 @pytest.mark.parametrize("mapper", [None, JsonMapper()], ids=["serializer", "stream"])
 def test_only_the_tuple_without_a_number_fails(mapper: Any) -> None:
-    """The others of its frame are written."""
+    """The others in its frame are written."""
     kafka = FakeKafka({"t": 1})
     bolt = KafkaBolt().with_topic_selector("t")
     bolt.with_tuple_to_kafka_mapper(mapper or FieldNameBasedTupleToKafkaMapper("key", "message"))

@@ -1,4 +1,4 @@
-"""The spout: what it emits, what it stores and what it says of itself, while all is well."""
+"""The spout's emits, stored offsets and metrics without faults."""
 
 import asyncio
 import copy
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def test_it_declares_the_schemes_fields() -> None:
-    """On the stream that the config names."""
+    """They belong to the stream that the config names."""
     declarer = OutputFieldsDeclarer("lines")
     KafkaSpout(
         SpoutConfig(KafkaHosts(), "t", "", "s", output_stream_id="raw")
@@ -34,13 +34,13 @@ def test_it_declares_the_schemes_fields() -> None:
 
 
 def test_a_task_runs_a_copy() -> None:
-    """The template in the topology can be deep-copied, as every task does."""
+    """Every task deep-copies the template in the topology."""
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), "t", "", "s"))
     assert copy.deepcopy(spout).spout_config.topic == "t"
 
 
 def test_missing_clients_are_reported(world: "World") -> None:
-    """A component that was lent no clients raises a clear error, not a KeyError."""
+    """The error is not a plain KeyError."""
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), "t", "", "s"))
     builder = TopologyBuilder("words")
     builder.set_spout("lines", spout)
@@ -51,7 +51,7 @@ def test_missing_clients_are_reported(world: "World") -> None:
 
 
 def test_existing_messages_are_emitted(world: "World") -> None:
-    """From the oldest message on, with partition and offset as the message id."""
+    """They start at the oldest message, with partition and offset as the message id."""
     world.source.produce(0, 0, 1, 2)
     ids = world.run_ids(world.open())
     assert sorted(ids) == [0, 1, 2]
@@ -59,7 +59,7 @@ def test_existing_messages_are_emitted(world: "World") -> None:
 
 
 def test_partitions_take_turns(world: "World") -> None:
-    """One partition's flood does not keep the others from being emitted."""
+    """A busy partition does not delay the others."""
     for partition in range(3):
         world.source.produce(partition, *range(400))
     spout = world.open()
@@ -77,7 +77,7 @@ def test_each_task_reads_its_own(world: "World") -> None:
 
 
 def test_emits_are_limited_by_the_collectors_capacity(world: "World") -> None:
-    """`capacity` is checked for every message, since one call emits many."""
+    """`capacity` is checked for every message, because one call emits many."""
     world.source.produce(0, *range(100))
     world.collector.capacity = 7
     spout = world.open()
@@ -87,7 +87,7 @@ def test_emits_are_limited_by_the_collectors_capacity(world: "World") -> None:
 
 
 def test_one_call_is_bounded(world: "World") -> None:
-    """A huge backlog is emitted in batches, so that acks are heard in between."""
+    """A large backlog is emitted in batches, so that the spout processes acks in between."""
     world.source.produce(0, *range(2000))
     spout = world.open()
     world.run(spout, 3)
@@ -95,7 +95,7 @@ def test_one_call_is_bounded(world: "World") -> None:
 
 
 def test_offsets_are_stored_at_intervals_when_they_changed(world: "World") -> None:
-    """Not at every ack, and with every field of Storm's JSON."""
+    """No ack stores one directly. The node has every field of Storm's JSON."""
     world.source.produce(0, 0, 1)
     spout = world.open()
     ids = world.run_ids(spout)
@@ -112,7 +112,7 @@ def test_offsets_are_stored_at_intervals_when_they_changed(world: "World") -> No
 
 @pytest.mark.parametrize(("interval", "stored_at"), [(2000, 2.0), (500, 0.5), (30_000, 30.0)])
 def test_the_interval_is_a_setting(world: "World", interval: int, stored_at: float) -> None:
-    """`state_update_interval_ms`: not before, and then at once."""
+    """`state_update_interval_ms` is the minimum between two writes."""
     world.source.produce(0, 0)
     spout = world.open(state_update_interval_ms=interval)
     begun = world.now
@@ -126,7 +126,7 @@ def test_the_interval_is_a_setting(world: "World", interval: int, stored_at: flo
 
 
 def test_a_failed_message_is_emitted_again(world: "World") -> None:
-    """From memory, with the next attempt's id; the offset waits for it."""
+    """The spout emits it from memory, with the next attempt's id. The offset waits for it."""
     world.source.produce(0, 0, 1)
     spout = world.open()
     ids = world.run_ids(spout)
@@ -172,7 +172,10 @@ def test_it_is_not_quiet_without_a_lock(world: "World") -> None:
 
 
 def test_a_message_that_always_fails_backs_off_and_is_shown(world: "World") -> None:
-    """By default 10 times in the first minute and then once a minute, with the last error; an ack ends it."""
+    """By default it is retried 10 times in the first minute, and then once a minute.
+
+    The metrics show its last error until it is acked.
+    """
     world.source.produce(0, 0, 1)
     spout = world.open(
         retry_initial_delay_ms=SpoutConfig(KafkaHosts(), "t", id="s").retry_initial_delay_ms
@@ -208,7 +211,7 @@ def test_a_message_that_always_fails_backs_off_and_is_shown(world: "World") -> N
 def test_a_partition_at_its_limit_is_paused(
     world: "World", caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It gathers no more messages while others go on, says so once, and is resumed when there is room again."""
+    """It buffers no more messages while others continue, logs it once, and resumes with free room."""
     world.source.produce(0, *range(1200))
     world.source.produce(1, *range(5))
     spout = world.open(max_uncommitted_offsets=10)
@@ -234,7 +237,7 @@ def test_a_partition_at_its_limit_is_paused(
 
 
 def test_new_partitions_are_found_and_old_ones_kept(world: "World") -> None:
-    """A refresh neither restarts nor re-reads what is being read."""
+    """A refresh does not restart or repeat a partition."""
     world.source.produce(0, 0)
     spout = world.open(hosts=KafkaHosts(refresh_freq_secs=30))
     ids = world.run_ids(spout)
@@ -249,7 +252,7 @@ def test_new_partitions_are_found_and_old_ones_kept(world: "World") -> None:
 
 
 def test_deactivating_stores_the_offsets(world: "World") -> None:
-    """While it is not asked for tuples, the interval does not pass."""
+    """An inactive spout gets no calls that could store the offsets at the interval."""
     world.source.produce(0, 0)
     spout = world.open()
     spout.ack(world.run_ids(spout)[0])
@@ -258,7 +261,7 @@ def test_deactivating_stores_the_offsets(world: "World") -> None:
 
 
 def test_trees_completed_after_deactivation_are_stored(world: "World") -> None:
-    """By `ack`, since `next_tuple` is not called: at the last tree, and else at the usual interval."""
+    """`next_tuple` is not called, so `ack` stores them, at the last tree or at the usual interval."""
     world.source.produce(0, 0, 1, 2)
     spout = world.open()
     ids = world.run_ids(spout)
@@ -273,7 +276,7 @@ def test_trees_completed_after_deactivation_are_stored(world: "World") -> None:
 
 
 def test_an_active_spout_stores_at_its_interval_alone(world: "World") -> None:
-    """Activated again, `ack` costs no write."""
+    """After another activation, `ack` writes nothing."""
     world.source.produce(0, 0)
     spout = world.open()
     spout.deactivate()
@@ -297,7 +300,7 @@ def test_closing_stores_releases_and_shuts(world: "World") -> None:
 def test_its_metrics_are_logged_once_a_bucket(
     world: "World", caplog: pytest.LogCaptureFixture, bucket: int, lines: int
 ) -> None:
-    """Of `metrics_time_bucket_size_in_secs`; in two minutes here."""
+    """The bucket is `metrics_time_bucket_size_in_secs`. The test lasts two minutes."""
     world.source.produce(0, 0, 1, 2)
     spout = world.open(metrics_time_bucket_size_in_secs=bucket)
     with caplog.at_level(logging.INFO, "kstorm.kafka.spout"):
@@ -312,7 +315,7 @@ def test_its_metrics_are_logged_once_a_bucket(
 
 
 def test_metrics_contain_the_lag(world: "World") -> None:
-    """Lag is counted from the lowest unfinished message."""
+    """The lag counts from the lowest unfinished message."""
     world.source.produce(0, *range(10))
     spout = world.open(retry_initial_delay_ms=5000)
     ids: dict[int, Any] = world.run_ids(spout)
@@ -332,7 +335,10 @@ def test_metrics_contain_the_lag(world: "World") -> None:
 
 
 def test_age_of_the_oldest_unfinished_message(world: "World") -> None:
-    """By the message's own time, which a restart does not change; what was not read yet counts from when it was seen."""
+    """The age is that of the message's own time, which a restart does not change.
+
+    An unread message counts from its discovery.
+    """
     place = world.source.at(0)
     world.source.produce(0, *range(3), timestamp=1_000_000)
     world.source.produce(0, 3, timestamp=1_050_000)
@@ -351,7 +357,10 @@ def test_age_of_the_oldest_unfinished_message(world: "World") -> None:
 
 
 def test_the_end_of_a_topic_of_transactions_is_reached(world: "World") -> None:
-    """Markers and aborted records after the last message are no lag, have no age, and the stored offset steps over them."""
+    """Transaction markers and aborted records after the last message do not count as lag or age.
+
+    The stored offset moves past them.
+    """
     place = world.source.at(0)
     world.source.produce(0, 0, 1)
     world.source.unseen[place] = 1003
@@ -373,7 +382,7 @@ def test_the_end_of_a_topic_of_transactions_is_reached(world: "World") -> None:
 
 
 def test_a_topic_of_nothing_but_aborted_records_is_finished(world: "World") -> None:
-    """From its beginning, and again after a restart."""
+    """This holds from its start, and again after a restart."""
     place = world.source.at(0)
     world.source.logs[place] = []
     world.source.unseen[place] = 1002

@@ -1,4 +1,4 @@
-"""What a spout does when the log, the lock, ZooKeeper or its scheme changes or fails."""
+"""The spout's reaction to changes and failures of the log, the lock, ZooKeeper and its scheme."""
 
 import asyncio
 import logging
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def test_fenced_partition_is_dropped(world: "World") -> None:
-    """A fenced task emits no more of it, ignores what was in flight, and starts from what the other has stored."""
+    """The fenced task emits no more of it, and ignores its completions.
+
+    Later it starts at the other task's stored offset.
+    """
     world.source.produce(0, 0, 1, 2)
     spout = world.open()
     ids = world.run_ids(spout)
@@ -38,7 +41,7 @@ def test_fenced_partition_is_dropped(world: "World") -> None:
 
 
 def test_while_the_lock_is_in_doubt_nothing_is_emitted(world: "World") -> None:
-    """After a lost session: what is in flight may complete, new messages wait until the lock is held again."""
+    """After a lost session, messages in flight may complete. New messages wait for the lock."""
     world.source.produce(0, 0)
     spout = world.open()
     ids = world.run_ids(spout)
@@ -53,7 +56,10 @@ def test_while_the_lock_is_in_doubt_nothing_is_emitted(world: "World") -> None:
 def test_an_offset_that_expired_is_skipped(
     world: "World", caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The broker no longer has 3 to 9: reading continues at 10, and what was in flight is still waited for."""
+    """The broker has lost 3 to 9.
+
+    Reading continues at 10, and messages in flight may still complete.
+    """
     world.source.produce(0, 0, 1, 2)
     spout = world.open()
     ids = world.run_ids(spout)
@@ -78,7 +84,10 @@ def test_an_offset_that_expired_is_skipped(
 
 
 def test_recreated_topic_is_read_from_its_start(world: "World") -> None:
-    """The log ends before the stored offset: it starts over, and late acks of the old log's messages count nothing."""
+    """The log ends before the stored offset, so reading starts over.
+
+    Late acks of the old log's messages are ignored.
+    """
     world.source.produce(0, *range(100))
     world.offsets.stored[ZERO] = stored(95)
     spout = world.open()
@@ -95,7 +104,7 @@ def test_recreated_topic_is_read_from_its_start(world: "World") -> None:
 
 
 def test_out_of_range_can_be_an_error_instead(world: "World") -> None:
-    """Without `use_start_offset_time_if_offset_out_of_range` the partition waits until the broker has the offset."""
+    """Without `use_start_offset_time_if_offset_out_of_range`, the partition waits for the offset."""
     world.source.produce(0, 0, 1)
     world.offsets.stored[ZERO] = stored(5)
     hosts = KafkaHosts(refresh_freq_secs=30)
@@ -108,7 +117,7 @@ def test_out_of_range_can_be_an_error_instead(world: "World") -> None:
 
 
 def test_a_fault_is_reported_and_asks_for_new_metadata(world: "World") -> None:
-    """As in Storm, a failed fetch refreshes the partitions, within a second."""
+    """A failed fetch refreshes the partitions within a second, as in Storm."""
     world.source.produce(0, 0)
     spout = world.open()
     world.run(spout)
@@ -121,8 +130,8 @@ def test_a_fault_is_reported_and_asks_for_new_metadata(world: "World") -> None:
     assert world.source.refreshes == refreshes + 1
 
 
-def test_why_nothing_is_read(world: "World") -> None:
-    """What Kafka last said, for a minute, and until it tells the partitions anew; or that there is no topic."""
+def test_unread_shows_why_nothing_is_read(world: "World") -> None:
+    """`unread` shows Kafka's last error for a minute, or until new metadata, or a missing topic."""
     spout = world.open(topic="lines-.*", kafka_topic_wildcard_match=True)
     assert spout.unread == ""
     world.run(spout)
@@ -143,7 +152,7 @@ def test_why_nothing_is_read(world: "World") -> None:
 
 
 def test_an_offset_that_expired_keeps_nothing_from_being_read(world: "World") -> None:
-    """It is skipped at once; unless that is not wanted, and then it is said."""
+    """The spout skips it at once. With the opposite setting, `unread` reports it."""
     world.source.produce(0, 0, 1)
     world.offsets.stored[ZERO] = stored(5)
     spout = world.open()
@@ -156,7 +165,7 @@ def test_an_offset_that_expired_keeps_nothing_from_being_read(world: "World") ->
 
 
 def test_a_new_leader_changes_nothing_but_its_name(world: "World") -> None:
-    """What is read and what is in flight stay; the node tells the new leader with the next offset."""
+    """Buffered messages and those in flight stay. The next stored offset names the new leader."""
     world.source.produce(0, 0, 1)
     spout = world.open()
     ids = world.run_ids(spout)
@@ -175,7 +184,7 @@ def test_a_new_leader_changes_nothing_but_its_name(world: "World") -> None:
 
 
 def test_zookeeper_outage_is_reported_once(world: "World") -> None:
-    """Processing continues; the error is reported when it begins, and `problem` shows it to a readiness check."""
+    """Processing continues. The error is reported at its start, and `problem` shows it."""
     world.source.produce(0, 0)
     spout = world.open()
     world.run(spout)
@@ -189,7 +198,7 @@ def test_zookeeper_outage_is_reported_once(world: "World") -> None:
 
 
 def test_waiting_scheme_is_opened_reported_and_closed(world: "World") -> None:
-    """Like ZooKeeper out of reach: reported once, shown by the readiness check, and processing continues when it is over."""
+    """The spout reports the wait once, and `problem` shows it. Processing continues afterwards."""
 
     class Asking:
         output_fields = Fields("str")
@@ -227,7 +236,10 @@ def test_waiting_scheme_is_opened_reported_and_closed(world: "World") -> None:
 def test_paused_partition_stays_paused_after_a_seek(
     world: "World",
 ) -> None:
-    """The reader forgets its pause; the spout must know, or it gathers all that there is while it may emit nothing."""
+    """The reader forgets its pause at a seek.
+
+    Without another pause, the spout would buffer the whole log.
+    """
     world.source.produce(0, *range(5000))
     spout = world.open(max_uncommitted_offsets=10)
     world.run(spout, 8)

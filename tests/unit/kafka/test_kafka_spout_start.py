@@ -1,4 +1,4 @@
-"""Where a spout begins to read a partition, and what it waits for before it does."""
+"""The offset at which a spout starts to read a partition, and the conditions for the start."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def test_nothing_starts_before_the_lock_is_held(world: "World") -> None:
-    """While another process holds the partition, it is neither read nor emitted."""
+    """The partition is not read or emitted while another process holds it."""
     world.source.produce(0, 0)
     world.offsets.standing[ZERO] = Ownership.WAITING
     spout = world.open()
@@ -24,8 +24,8 @@ def test_nothing_starts_before_the_lock_is_held(world: "World") -> None:
     assert world.run(spout) == [0]
 
 
-def test_it_resumes_where_the_last_one_stopped(world: "World") -> None:
-    """The stored offset is the first one that is not done."""
+def test_spout_resumes_at_the_stored_offset(world: "World") -> None:
+    """The stored offset is the first unfinished one."""
     world.source.produce(0, *range(5))
     world.offsets.stored[ZERO] = stored(3)
     assert world.run(world.open(start_offset_time=LATEST_TIME)) == [3, 4]
@@ -37,7 +37,7 @@ def test_it_resumes_where_the_last_one_stopped(world: "World") -> None:
 def test_without_a_stored_offset_it_starts_at_the_configured_time(
     world: "World", time: int, first: int
 ) -> None:
-    """The oldest message, the newest, or a Unix time in ms."""
+    """The start is the oldest message, the newest, or a Unix time in ms."""
     world.source.produce(0, *range(5))
     world.source.times[1_700_000_000_000] = 2
     spout = world.open(start_offset_time=time)
@@ -48,8 +48,8 @@ def test_without_a_stored_offset_it_starts_at_the_configured_time(
     assert world.offsets.offset() == first
 
 
-def test_where_latest_began_is_stored_at_once(world: "World") -> None:
-    """A crash before the first ack must not skip what was written since the start."""
+def test_start_at_latest_is_stored_at_once(world: "World") -> None:
+    """A crash before the first ack must not skip messages written since the start."""
     world.source.produce(0, *range(5))
     spout = world.open(start_offset_time=LATEST_TIME)
     world.run(spout)
@@ -58,7 +58,7 @@ def test_where_latest_began_is_stored_at_once(world: "World") -> None:
 
 
 def test_ignored_offsets_are_those_of_another_deployment(world: "World") -> None:
-    """`ignore_zk_offsets` starts a new deployment over, and lets a restarted process of this one resume."""
+    """`ignore_zk_offsets` restarts a new deployment, but resumes a restarted process."""
     world.source.produce(0, *range(5))
     world.offsets.stored[ZERO] = stored(3, "words-0")
     assert world.run(world.open(ignore_zk_offsets=True)) == [0, 1, 2, 3, 4]
@@ -67,8 +67,10 @@ def test_ignored_offsets_are_those_of_another_deployment(world: "World") -> None
 
 
 def test_a_deployment_that_starts_over_is_known_again_at_once(world: "World") -> None:
-    """Even where it starts at the very offset that is stored: else a crash before the first ack would start it over at a
-    later end, and what was written in between would be lost."""
+    """The new deployment stores its start at once, even at the same offset.
+
+    Otherwise a crash before the first ack would start it again at a later end, and lose messages.
+    """
     world.source.produce(0, *range(5))
     world.offsets.stored[ZERO] = stored(5, "words-0")
     spout = world.open(ignore_zk_offsets=True, start_offset_time=LATEST_TIME)
@@ -80,7 +82,7 @@ def test_a_deployment_that_starts_over_is_known_again_at_once(world: "World") ->
 
 
 def test_ignoring_offsets_needs_an_id_of_the_deployment(world: "World") -> None:
-    """Without one, a restart would begin at the start again and again."""
+    """Without one, every restart would begin at the start again."""
     world.topology_id = None
     with pytest.raises(
         ConfigError, match=r"'lines' has ignore_zk_offsets set.*set KSTORM_TOPOLOGY_ID"
@@ -90,7 +92,7 @@ def test_ignoring_offsets_needs_an_id_of_the_deployment(world: "World") -> None:
 
 @pytest.mark.parametrize(("behind", "first"), [(3, 3), (1, 5)])
 def test_offset_too_far_behind_is_skipped(world: "World", behind: int, first: int) -> None:
-    """`max_offset_behind` compares with where `start_offset_time` would start."""
+    """`max_offset_behind` is compared with the position of `start_offset_time`."""
     world.source.produce(0, *range(5))
     world.offsets.stored[ZERO] = stored(3)
     spout = world.open(start_offset_time=LATEST_TIME, max_offset_behind=behind)
@@ -101,7 +103,7 @@ def test_offset_too_far_behind_is_skipped(world: "World", behind: int, first: in
 
 
 def test_invalid_stored_offset_is_reported(world: "World") -> None:
-    """The other partitions go on, and this one is tried again at the next refresh."""
+    """The other partitions continue. The next refresh tries this one again."""
     world.source.produce(0, 0)
     world.offsets.unreadable = ConfigError("not a stored offset")
     spout = world.open()
@@ -113,7 +115,7 @@ def test_invalid_stored_offset_is_reported(world: "World") -> None:
 
 
 def test_a_topic_that_does_not_exist_yet_is_looked_for(world: "World") -> None:
-    """Every 2 seconds, not only at the usual refresh."""
+    """The spout looks every 2 seconds, and not only at the usual refresh."""
     spout = world.open()
     assert world.run(spout) == []
     world.source.produce(0, 0)
@@ -123,7 +125,7 @@ def test_a_topic_that_does_not_exist_yet_is_looked_for(world: "World") -> None:
 
 @pytest.mark.parametrize("time", [EARLIEST_TIME, LATEST_TIME])
 def test_nothing_is_emitted_before_its_start_is_stored(world: "World", time: int) -> None:
-    """Killed before the first save, it would start at a later end, and skip what it had emitted."""
+    """After a crash before the first save, it would start at a later end and skip emitted messages."""
     world.source.produce(0, *range(5))
     world.offsets.slow = True
     spout = world.open(start_offset_time=time)
@@ -138,11 +140,11 @@ def test_nothing_is_emitted_before_its_start_is_stored(world: "World", time: int
         5,
         6,
         7,
-    ]  # the first one was killed
+    ]  # the first one has crashed
 
 
 def test_start_offset_is_stored_before_it_is_used(world: "World") -> None:
-    """Another deployment's may be the very same offset."""
+    """Another deployment may have the same offset."""
     world.source.produce(0, *range(5))
     world.offsets.stored[ZERO] = stored(5, "words-0")
     world.offsets.slow = True
@@ -154,8 +156,8 @@ def test_start_offset_is_stored_before_it_is_used(world: "World") -> None:
     assert world.run(spout) == [5]
 
 
-def test_where_it_starts_over_is_stored_first(world: "World") -> None:
-    """The stored offset has expired: killed before the first save, it would skip to a later end."""
+def test_new_start_after_expiry_is_stored_first(world: "World") -> None:
+    """The stored offset has expired. A crash before the first save would skip to a later end."""
     world.offsets.stored[ZERO] = stored(3)
     world.source.starts[ZERO] = 10
     world.source.produce(0, 10, 11)
@@ -172,7 +174,7 @@ def test_where_it_starts_over_is_stored_first(world: "World") -> None:
 def test_partition_lost_before_its_start_is_stored_starts_again(
     world: "World",
 ) -> None:
-    """By whoever has it next, from where that is then."""
+    """The next owner starts at the offset that is the end by then."""
     world.source.produce(0, *range(5))
     world.offsets.slow = True
     spout = world.open(start_offset_time=LATEST_TIME)
@@ -186,7 +188,10 @@ def test_partition_lost_before_its_start_is_stored_starts_again(
 
 @pytest.mark.parametrize("there_first", [True, False])
 def test_partition_found_later_is_read_from_its_start(world: "World", there_first: bool) -> None:
-    """What was written to it before it was found was written while the spout was at work. So it is with a topic."""
+    """Messages that precede its discovery were written while the spout ran.
+
+    The same holds for topics.
+    """
     if there_first:
         world.source.produce(0, *range(5))
     spout = world.open(start_offset_time=LATEST_TIME, hosts=KafkaHosts(refresh_freq_secs=2))
@@ -203,7 +208,7 @@ def test_partition_found_later_is_read_from_its_start(world: "World", there_firs
 
 
 def test_topic_found_later_is_read_from_its_start(world: "World") -> None:
-    """Those that were there are read from their end."""
+    """Topics that exist at the start are read from their end."""
     world.source.produce(0, 0, 1, topic="logs-a")
     hosts = KafkaHosts(refresh_freq_secs=2)
     spout = world.open(

@@ -1,4 +1,4 @@
-"""An offset is stored when the range below it is in Kafka, and not before."""
+"""The offset is stored only after its range is in Kafka."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def answer(world: "World", error: object | None = None) -> None:
-    """The broker has the first record that waits, or refuses it."""
+    """Confirms or refuses the first pending record."""
     world.writer.records.pop(0)[3](error, None)
 
 
@@ -33,7 +33,7 @@ def ranges(world: "World") -> list[tuple[int, int, dict[str, int]]]:
 
 
 def test_each_commit_is_one_range(world: "World") -> None:
-    """From where the one before ended; it says who wrote it."""
+    """A range starts at the end of the previous one, and names its writer."""
     world.source.produce(0, 0, 1, 2, 5)
     spout = world.open()
     ids = finish(world, spout, 0, 1)
@@ -69,7 +69,7 @@ def test_the_offset_waits_for_its_range(world: "World") -> None:
 
 
 def test_refused_range_is_in_the_next_one(world: "World") -> None:
-    """And a readiness check says why offsets are not stored."""
+    """A readiness check shows why offsets are not stored."""
     world.source.produce(0, 0, 1)
     spout = world.open()
     ids = finish(world, spout, 0)
@@ -85,7 +85,7 @@ def test_refused_range_is_in_the_next_one(world: "World") -> None:
     assert spout.problem() is None
 
 
-def test_who_leaves_keeps_the_lock_until_the_last_range_is_there(world: "World") -> None:
+def test_leaving_task_keeps_the_lock_until_its_last_range_is_stored(world: "World") -> None:
     world.source.produce(0, 0, 1)
     spout = world.open()
     ids = finish(world, spout, 0)
@@ -103,7 +103,7 @@ def test_who_leaves_keeps_the_lock_until_the_last_range_is_there(world: "World")
 
 @pytest.mark.parametrize("late", [None, "timed out"])
 def test_late_confirmation_stores_no_offset(world: "World", late: str | None) -> None:
-    """The next owner may be at work by then."""
+    """The next owner may be running by then."""
     world.source.produce(0, 0)
     spout = world.open()
     finish(world, spout, 0)
@@ -130,7 +130,7 @@ def test_pending_range_of_a_lost_partition_stores_no_offset(world: "World") -> N
 
 
 def test_start_after_the_first_offset_is_recorded_as_skipped(world: "World") -> None:
-    """It is said before it is stored, so no audit finds a gap."""
+    """The record precedes the stored offset, so an audit finds no gap."""
     world.source.produce(0, *range(5))
     world.writer.holds = True
     spout = world.open(start_offset_time=LATEST_TIME)
@@ -178,7 +178,7 @@ def test_an_ignored_offset_is_gone_back_from(world: "World") -> None:
 
 @pytest.mark.parametrize("acked", [True, False])
 def test_expired_offsets_are_recorded_as_skipped(world: "World", acked: bool) -> None:
-    """Whether or not something is in flight that is still waited for."""
+    """Messages in flight make no difference."""
     world.source.produce(0, 0, 1, 2)
     spout = world.open()
     ids = finish(world, spout, *(range(3) if acked else ()))
@@ -234,7 +234,7 @@ def test_without_a_guarantee_ranges_are_claimed(world: "World") -> None:
 def test_without_ackers_ranges_are_only_claimed(
     settings: dict[str, Any], guarantee: ProcessingGuarantee, said: str
 ) -> None:
-    """Without ackers nobody knows how a tree has ended, though the spout's `ack` is called."""
+    """Without ackers the outcome of a tree is unknown, although the spout's `ack` is called."""
     config = SpoutConfig(KafkaHosts(), "sentences", "", "s", processing_guarantee=guarantee)
     builder = TopologyBuilder("words", Config(**settings))
     builder.set_spout("lines", KafkaSpout(SpoutConfig(KafkaHosts(), "sentences", "", "s")))
@@ -243,7 +243,7 @@ def test_without_ackers_ranges_are_only_claimed(
 
 
 def test_at_most_once_claims_a_range_before_emitting(world: "World") -> None:
-    """In Kafka first, then in ZooKeeper, then emitted."""
+    """The order is the range in Kafka, the offset in ZooKeeper, the emit."""
     world.source.produce(0, 0, 1)
     world.writer.holds = True
     spout = world.open(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE)

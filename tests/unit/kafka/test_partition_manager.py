@@ -1,4 +1,4 @@
-"""One partition: the stored offset never passes an unfinished message, and nothing is lost on the way."""
+"""One partition: the stored offset never passes an unfinished message, and no message is lost."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -51,7 +51,7 @@ def make(
     done: Sequence[Run] = (),
     **settings: Any,
 ) -> PartitionManager:
-    """A manager of a partition with the default settings but for these. Retries need no delay."""
+    """Builds a manager with default settings except the given ones, and retries without delay."""
     settings.setdefault("retry_initial_delay_ms", 0)
     config = SpoutConfig(KafkaHosts(), "sentences", "", "s", **settings)
     return PartitionManager(PARTITION, config, collector, offset=offset, stored=stored, done=done)
@@ -63,7 +63,7 @@ def emit_all(
     *messages: SourceMessage,
     now: float = 0.0,
 ) -> int:
-    """Fills the manager and emits until there is nothing left; how many messages."""
+    """Fills the manager, emits every message, and returns their number."""
     manager.fill(messages)
     count = 0
     while emit_next(manager, collector, now):
@@ -72,7 +72,7 @@ def emit_all(
 
 
 def test_the_offset_stays_at_the_lowest_unfinished_message(collector: "FakeCollector") -> None:
-    """Acks out of order move the offset only once the gap is closed."""
+    """Acks out of order move the offset only when the gap is closed."""
     manager = make(collector)
     emit_all(collector, manager, *map(message, range(3)))
     ids = dict(collector.take())
@@ -84,7 +84,7 @@ def test_the_offset_stays_at_the_lowest_unfinished_message(collector: "FakeColle
 
 
 def test_only_emitted_offsets_count(collector: "FakeCollector") -> None:
-    """Offsets that compaction or a transaction marker left out hold nothing up (STORM-2505, 2546, 2639)."""
+    """Offsets of compacted messages and markers do not hold it back (STORM-2505, 2546, 2639)."""
     manager = make(collector, offset=5)
     emit_all(collector, manager, message(7), message(20), message(21))
     ids = dict(collector.take())
@@ -96,8 +96,8 @@ def test_only_emitted_offsets_count(collector: "FakeCollector") -> None:
     assert manager.last_completed_offset == 22
 
 
-def test_commit_tells_a_new_offset_once(collector: "FakeCollector") -> None:
-    """The offset is written when it changed, and the first one even before anything is done."""
+def test_commit_returns_a_new_offset_once(collector: "FakeCollector") -> None:
+    """A changed offset is written once. The first one is written before any message is done."""
     manager = make(collector, offset=4)
     assert manager.commit() == 4
     assert manager.commit() is None
@@ -108,12 +108,15 @@ def test_commit_tells_a_new_offset_once(collector: "FakeCollector") -> None:
 
 
 def test_a_resumed_offset_is_not_written_again(collector: "FakeCollector") -> None:
-    """What the store holds already is no change."""
+    """An offset that is already stored is not a change."""
     assert make(collector, offset=4, stored=4).commit() is None
 
 
 def test_a_message_is_done_when_all_its_tuples_are(collector: "FakeCollector") -> None:
-    """A scheme may make several tuples of one message; the first ack does not finish it (in Storm it does)."""
+    """A scheme may make several tuples of one message.
+
+    In Storm the first ack finishes it, but not here.
+    """
     manager = make(collector, scheme=Words())
     emit_all(collector, manager, message(0, b"to be or"))
     ids = [id for _, id in collector.take()]
@@ -126,7 +129,10 @@ def test_a_message_is_done_when_all_its_tuples_are(collector: "FakeCollector") -
 
 
 def test_acks_of_an_earlier_attempt_finish_nothing(collector: "FakeCollector") -> None:
-    """One of two tuples fails, the message is emitted again, then the other tuple of the first attempt is acked."""
+    """One of two tuples fails and the message is emitted again.
+
+    Then the other tuple of the first attempt is acked.
+    """
     manager = make(collector, scheme=Words())
     emit_all(collector, manager, message(0, b"to be"))
     (_, to), (_, be) = collector.take()
@@ -141,7 +147,7 @@ def test_acks_of_an_earlier_attempt_finish_nothing(collector: "FakeCollector") -
 
 
 def test_a_message_that_fails_twice_at_once_is_retried_once(collector: "FakeCollector") -> None:
-    """Each of its tuples may fail; that is one failure of the message."""
+    """All its tuples may fail, which is one failure of the message."""
     manager = make(collector, scheme=Words())
     emit_all(collector, manager, message(0, b"to be"))
     for _, id in collector.take():
@@ -153,7 +159,7 @@ def test_a_message_that_fails_twice_at_once_is_retried_once(collector: "FakeColl
 
 
 def test_retries_go_before_new_messages(collector: "FakeCollector") -> None:
-    """A failed message keeps its offset and is emitted first."""
+    """A failed message keeps its offset, and is emitted first."""
     manager = make(collector)
     emit_all(collector, manager, message(0, b"zero", b"k"), message(1))
     ids = dict(collector.take())
@@ -167,7 +173,7 @@ def test_retries_go_before_new_messages(collector: "FakeCollector") -> None:
 
 
 def test_a_retry_waits_for_its_delay_and_lets_others_pass(collector: "FakeCollector") -> None:
-    """While a message waits, new ones are emitted, and the offset stays."""
+    """New messages are emitted meanwhile, and the offset stays."""
     manager = make(collector, retry_initial_delay_ms=1000)
     emit_all(collector, manager, message(0), message(1))
     ids = dict(collector.take())
@@ -183,7 +189,10 @@ def test_a_retry_waits_for_its_delay_and_lets_others_pass(collector: "FakeCollec
 def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(
     collector: "FakeCollector",
 ) -> None:
-    """It is put into the dead letters with bytes, coordinates and attempts; only when the broker has it does the offset move."""
+    """The letter has bytes, coordinates and attempts.
+
+    The offset moves when the broker has the letter.
+    """
     manager = make(collector, retry_limit=1)
     emit_all(collector, manager, message(3, b"bad", b"k"))
     manager.fail(collector.take()[0][1], 0.0)
@@ -204,8 +213,11 @@ def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(
     assert manager.pending == manager.retries == 0
 
 
-def test_what_cannot_be_deserialized_is_a_dead_letter(collector: "FakeCollector") -> None:
-    """The bad message holds the offset only until its letter is stored; the good one after it is emitted at once."""
+def test_undeserializable_message_is_a_dead_letter(collector: "FakeCollector") -> None:
+    """The bad message holds the offset until its letter is stored.
+
+    The next message is emitted at once.
+    """
     manager = make(collector, scheme=SchemeAsMultiScheme(StringScheme()))
     assert emit_all(collector, manager, message(0, b"\xff"), message(1, b"good")) == 1
     assert [values for values, _, _ in collector.emitted] == [["good"]]
@@ -235,7 +247,7 @@ def test_a_generator_that_raises_half_way_emits_nothing(collector: "FakeCollecto
 
 
 def test_a_message_with_nothing_in_it_is_done_at_once(collector: "FakeCollector") -> None:
-    """A tombstone, and a message that deserialises to no tuple, hold nothing up."""
+    """This covers a tombstone, and a message that gives no tuple."""
     manager = make(collector, scheme=Words())
     assert emit_all(collector, manager, message(0, None), message(1, b"  ")) == 0
     assert manager.last_completed_offset == 2
@@ -244,7 +256,7 @@ def test_a_message_with_nothing_in_it_is_done_at_once(collector: "FakeCollector"
 
 
 def test_a_tuple_that_cannot_be_emitted_is_a_dead_letter(collector: "FakeCollector") -> None:
-    """A message whose values do not fit the declaration must not stop the ones behind it."""
+    """A message whose values do not match the declaration must not block the next ones."""
     collector.refuse = EmitError("two values for one field")
     manager = make(collector)
     emit_all(collector, manager, message(0))
@@ -254,7 +266,7 @@ def test_a_tuple_that_cannot_be_emitted_is_a_dead_letter(collector: "FakeCollect
 
 
 def test_with_tracking_off_the_ack_comes_within_the_emit(collector: "FakeCollector") -> None:
-    """The message is known before it is emitted, so an ack at once finishes it (STORM-2957)."""
+    """The message is known before its emit, so an immediate ack finishes it (STORM-2957)."""
     manager = make(collector)
     collector.at_once = manager.ack
     emit_all(collector, manager, *map(message, range(10)))
@@ -262,15 +274,15 @@ def test_with_tracking_off_the_ack_comes_within_the_emit(collector: "FakeCollect
     assert manager.last_completed_offset == 10
 
 
-def test_what_was_emitted_is_not_emitted_again(collector: "FakeCollector") -> None:
-    """Messages below the next offset are dropped, however they came here (STORM-2666)."""
+def test_emitted_message_is_not_emitted_again(collector: "FakeCollector") -> None:
+    """Messages below the next offset are dropped, whatever their source (STORM-2666)."""
     manager = make(collector, offset=2)
     emit_all(collector, manager, *map(message, (0, 1, 2, 3, 2, 3, 4)))
     assert [offset for offset, _ in collector.take()] == [2, 3, 4]
 
 
 def test_at_the_limit_only_retries_are_emitted(collector: "FakeCollector") -> None:
-    """With 3 uncommitted offsets allowed, a 4th message waits, a failed one does not (STORM-2343)."""
+    """With a limit of 3, a 4th message waits, but a failed one is retried (STORM-2343)."""
     manager = make(collector, max_uncommitted_offsets=3)
     emit_all(collector, manager, *map(message, range(5)))
     ids = dict(collector.take())
@@ -289,10 +301,10 @@ def test_at_the_limit_only_retries_are_emitted(collector: "FakeCollector") -> No
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 10])
-def test_a_partition_whose_every_message_fails_goes_on(
+def test_partition_continues_although_every_message_fails(
     collector: "FakeCollector", limit: int
 ) -> None:
-    """More failures than the limit, not divisible by it: every message is retried until it succeeds (STORM-2549)."""
+    """Every message is retried until it succeeds, also if more fail than the limit (STORM-2549)."""
     manager = make(collector, max_uncommitted_offsets=limit)
     manager.fill(map(message, range(25)))
     attempts: dict[int, int] = {}
@@ -309,7 +321,7 @@ def test_a_partition_whose_every_message_fails_goes_on(
 
 
 def test_a_message_too_far_behind_is_not_retried(collector: "FakeCollector") -> None:
-    """`max_offset_behind` makes a dead letter of a failed message that is further behind."""
+    """With `max_offset_behind`, a failed message that is further behind becomes a dead letter."""
     manager = make(collector, max_offset_behind=5)
     emit_all(collector, manager, *map(message, range(10)))
     ids = dict(collector.take())
@@ -326,8 +338,8 @@ def test_tuples_go_to_the_configured_stream(collector: "FakeCollector") -> None:
     assert collector.emitted[0][2] == "lines"
 
 
-def test_the_age_of_the_oldest_message_is_told(collector: "FakeCollector") -> None:
-    """One stuck message shows in a number, and a retry does not make it young."""
+def test_age_of_the_oldest_message_is_a_metric(collector: "FakeCollector") -> None:
+    """The number shows a stuck message. A retry does not reset its age."""
     manager = make(collector)
     assert manager.oldest_pending_age(5.0) == 0.0
     emit_all(collector, manager, message(0), now=5.0)
@@ -337,20 +349,23 @@ def test_the_age_of_the_oldest_message_is_told(collector: "FakeCollector") -> No
 
 
 class Asking:
-    """A multi-scheme that has an answer only when it is given one."""
+    """A multi-scheme whose answer the test sets."""
 
     output_fields = Fields("str")
     answer: Exception | None = NotYetError("the registry does not answer")
 
     def deserialize(self, value: bytes) -> Any:
-        """The text, or the answer that is an error."""
+        """Returns the text, or raises the error that is the answer."""
         if self.answer is not None:
             raise self.answer
         return ([value.decode()],)
 
 
 def test_a_message_that_cannot_be_read_yet_stays_where_it_is(collector: "FakeCollector") -> None:
-    """It is no dead letter, nothing passes it, and it is emitted as soon as its scheme can read it."""
+    """It does not become a dead letter, and no later message passes it.
+
+    It is emitted as soon as its scheme can read it.
+    """
     scheme = Asking()
     manager = make(collector, offset=3, scheme=scheme)
     assert emit_all(collector, manager, message(5), message(6)) == 0
@@ -365,7 +380,7 @@ def test_a_message_that_cannot_be_read_yet_stays_where_it_is(collector: "FakeCol
 
 
 def test_a_retry_that_cannot_be_read_yet_costs_no_retry(collector: "FakeCollector") -> None:
-    """However often it was looked at meanwhile: with a limit of one it is still emitted once more."""
+    """Repeated looks are not attempts. The message is emitted once more, which is the limit."""
     scheme = Asking()
     scheme.answer = None
     manager = make(collector, scheme=scheme, retry_limit=1)
@@ -385,7 +400,7 @@ def test_a_retry_that_cannot_be_read_yet_costs_no_retry(collector: "FakeCollecto
 
 
 def test_retry_decodes_its_message_once(collector: "FakeCollector") -> None:
-    """A scheme that can read a message now may not a moment later, which would cost a retry."""
+    """A second decoding could fail, although the first one succeeded, and would cost a retry."""
 
     class Fickle(Asking):
         answer = None
@@ -409,7 +424,7 @@ def test_retry_decodes_its_message_once(collector: "FakeCollector") -> None:
 def test_a_retry_that_turns_out_to_be_unreadable_is_a_dead_letter(
     collector: "FakeCollector",
 ) -> None:
-    """A scheme may learn meanwhile that nobody knows the message's schema."""
+    """A scheme may learn later that the message's schema does not exist."""
     scheme = Asking()
     scheme.answer = None
     manager = make(collector, scheme=scheme)
@@ -425,7 +440,10 @@ def test_a_retry_that_turns_out_to_be_unreadable_is_a_dead_letter(
 
 
 def test_calls_a_message_that_is_taken(collector: "FakeCollector") -> None:
-    """What the spout does for each message with a plain scheme must not grow unseen: it is what a small message costs most."""
+    """The number of calls per message with a plain scheme must not grow unnoticed.
+
+    They are most of the cost of a small message.
+    """
     manager = make(collector, scheme=SchemeAsMultiScheme(StringScheme()))
     manager.fill([message(offset, b"x" * 60) for offset in range(1000)])
     rows: list[Any] = []
@@ -436,8 +454,8 @@ def test_calls_a_message_that_is_taken(collector: "FakeCollector") -> None:
     assert made / 1000 < 12.5
 
 
-def test_what_is_said_of_a_range_costs_nothing_for_each_message(collector: "FakeCollector") -> None:
-    """Of ten thousand that were acked as of one; a commit is every two seconds."""
+def test_cost_of_a_range_does_not_grow_with_its_messages(collector: "FakeCollector") -> None:
+    """A range of ten thousand acked messages is as cheap as one of a single message."""
     made = []
     for count in (1, 10_000):
         manager = make(collector, max_uncommitted_offsets=20_000)
@@ -455,10 +473,10 @@ def test_what_is_said_of_a_range_costs_nothing_for_each_message(collector: "Fake
     assert made[0] == made[1] < 120
 
 
-def test_what_is_acked_above_the_oldest_is_not_emitted_by_the_next_owner(
+def test_next_owner_does_not_emit_messages_acked_above_the_oldest(
     collector: "FakeCollector",
 ) -> None:
-    """A poison message holds the offset; of what came after it only the unfinished ones are emitted again."""
+    """A failing message holds the offset. The next owner emits only the unfinished ones after it."""
     manager = make(collector)
     emit_all(collector, manager, *map(message, [*range(6), *range(8, 12)]))
     ids = dict(collector.take())
@@ -480,8 +498,8 @@ def test_what_is_acked_above_the_oldest_is_not_emitted_by_the_next_owner(
     assert finished.n == {"acked": 12, "absent": 2}
 
 
-def test_what_was_done_and_is_not_reached_yet_stays_done(collector: "FakeCollector") -> None:
-    """The heir may have an heir of its own, before it has read as far as the first one did."""
+def test_unread_finished_messages_stay_finished(collector: "FakeCollector") -> None:
+    """The next owner may itself crash before it has read as far as the first one."""
     heir = make(collector, offset=3, stored=3, done=[(4, 8), (20, 30)])
     assert heir.done_above(3) == [(4, 8), (20, 30)]
     emit_all(collector, heir, *map(message, range(3, 6)))
@@ -493,7 +511,7 @@ def test_what_was_done_and_is_not_reached_yet_stays_done(collector: "FakeCollect
 
 
 def test_dead_letters_and_empty_messages_are_not_done_above(collector: "FakeCollector") -> None:
-    """Whoever reads on says of them what they are."""
+    """A later reader determines their outcomes again."""
     manager = make(collector, scheme=Words(), retry_limit=0)
     emit_all(collector, manager, message(0), message(1), message(2, b""), message(3), message(4))
     ids = dict(collector.take())
@@ -503,8 +521,8 @@ def test_dead_letters_and_empty_messages_are_not_done_above(collector: "FakeColl
     assert manager.done_above(0) == [(3, 5)]
 
 
-def test_of_very_many_runs_the_longest_are_kept() -> None:
-    """What is stored stays small."""
+def test_longest_of_many_runs_are_kept() -> None:
+    """The stored record stays small."""
     runs = runs_between(0, 10_000, [(at, at + 1) for at in (*range(0, 5000, 2), 9000)])
     assert len(runs) == MOST_RUNS
     assert runs == sorted(runs)
@@ -517,7 +535,7 @@ def test_of_very_many_runs_the_longest_are_kept() -> None:
 def test_a_spout_that_stores_nothing_above_keeps_what_a_former_one_has_left(
     collector: "FakeCollector", offset: int, done: list[Run]
 ) -> None:
-    """Of that only what lies above the offset: else nobody could read the node any more, and no spout would start there."""
+    """Only runs above the offset are kept. Otherwise the node would be unreadable for every spout."""
     saved: list[StoredOffset] = []
     store: Any = SimpleNamespace(save=lambda _, stored: saved.append(stored))
     source: Any = SimpleNamespace(commit=lambda *_: None)

@@ -1,4 +1,7 @@
-"""Whatever happens in whatever order: the offset to store never passes an unfinished message, and none is forgotten."""
+"""For any events in any order, the stored offset never passes an unfinished message.
+
+No message is forgotten.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -16,7 +19,7 @@ PARTITION = Partition("t", 0)
 
 
 class Letters:
-    """As many tuples as the message has letters; `!` cannot be read, a space is nothing, and `?` cannot be emitted."""
+    """Gives one tuple per letter. `!` cannot be read, a space is empty, and `?` cannot be emitted."""
 
     output_fields = Fields("letter")
 
@@ -28,7 +31,7 @@ class Letters:
 
 
 class Ledger:
-    """A collector that knows by itself which tuples of which attempt were acked."""
+    """A collector with its own record of the acked tuples per attempt."""
 
     capacity = 10**9
     why_failed: Note | None = None
@@ -62,7 +65,10 @@ class Ledger:
 
 
 class OnePartition(RuleBasedStateMachine):
-    """A partition with gaps; trees that complete, fail, and complete after they failed; letters stored late."""
+    """A partition with gaps and late letters.
+
+    Trees complete, fail, and complete after a failure.
+    """
 
     trees = Bundle("trees")
     letters = Bundle("letters")
@@ -83,7 +89,7 @@ class OnePartition(RuleBasedStateMachine):
         self.manager = PartitionManager(PARTITION, config, self.collector, offset=0)
         self.end = 0
         self.read: dict[int, bytes] = {}
-        # The model: what is finished, judged by the tuples alone.
+        # The model decides by the tuples alone which messages are finished.
         self.finished: set[int] = set()
         self.acked: dict[tuple[int, int], int] = {}
         self.failed: dict[int, int] = {}
@@ -105,7 +111,7 @@ class OnePartition(RuleBasedStateMachine):
 
     @rule(offset=st.integers(0, 30))
     def read_again(self, offset: int) -> None:
-        """The reader was set back over what was emitted already."""
+        """Moves the reader back over emitted messages."""
         if offset < self.manager.next_offset and offset in self.read:
             self.manager.waiting.appendleft(
                 cast("SourceMessage", Message("t", 0, offset, None, self.read[offset]))
@@ -169,7 +175,7 @@ class OnePartition(RuleBasedStateMachine):
             self.committed = offset
 
     def check_outcomes(self, start: int, end: int) -> None:
-        """What is told of the messages below the offset is what became of them."""
+        """The reported outcomes of messages below the offset match the model."""
         found = self.manager.outcomes.until(end)
         there = [offset for offset in self.read if start <= offset < end]
         empty = [offset for offset in there if self.read[offset].isspace()]
@@ -206,7 +212,7 @@ class OnePartition(RuleBasedStateMachine):
 
     @invariant()
     def the_limit_holds(self) -> None:
-        # The newest message may begin below the limit, and lie behind a gap.
+        # The newest message may start below the limit and after a gap.
         newest = max(
             (offset for offset in self.read if offset < self.manager.next_offset), default=-1
         )
@@ -214,7 +220,7 @@ class OnePartition(RuleBasedStateMachine):
         assert before + 1 - self.manager.last_completed_offset < 7
 
     def teardown(self) -> None:
-        """From now on nothing fails, and every message gets finished: none was forgotten."""
+        """Without further failures, every message is finished, so none was forgotten."""
         letters = [*self.letters_given, *self.collector.open_letters]
         for _ in range(20 * (len(self.read) + 1)):
             for id in self.in_flight:

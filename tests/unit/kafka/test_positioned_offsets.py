@@ -1,5 +1,7 @@
-"""Where an exactly-once spout starts: at its own memory, else at Kafka's position, else at ZooKeeper's offset; and at that first of
-all if it was stored by somebody else."""
+"""The start of an exactly-once spout: its own memory, then Kafka's position, then ZooKeeper's offset.
+
+An offset that another program stored in ZooKeeper precedes them all.
+"""
 
 import pytest
 from msgspec.structs import replace
@@ -15,7 +17,7 @@ GROUP = "topology.spout"
 
 
 class Store:
-    """An offset store whose locks are had at once, and which stores at once unless it is `away`."""
+    """An offset store that grants locks and stores offsets at once, unless it is `away`."""
 
     def __init__(self, offset: int | None = None, group: str = GROUP) -> None:
         self.offset, self.group = offset, group
@@ -55,7 +57,7 @@ class Store:
 
 
 class Reader:
-    """Answers from a list; None stands for an answer that has not come."""
+    """Returns positions from a list. None stands for a pending answer."""
 
     def __init__(self, *answers: int | None) -> None:
         self.answers = list(answers)
@@ -77,7 +79,7 @@ def positioned(
     emitted: dict[Partition, int] | None = None,
     committed: dict[Partition, int] | None = None,
 ) -> PositionedOffsets:
-    """Of the spout of `GROUP`."""
+    """Builds the offsets of the spout with the group `GROUP`."""
     memory = {} if emitted is None else emitted
     return PositionedOffsets(
         store, reader, OURS, GROUP, memory, {} if committed is None else committed
@@ -85,7 +87,7 @@ def positioned(
 
 
 def starts_at(offsets: PositionedOffsets) -> int | None:
-    """The offset at which the partition goes on, once it is held."""
+    """Returns the offset at which the held partition resumes."""
     assert offsets.acquire(P0) is Ownership.HELD
     stored = offsets.load(P0)
     return None if stored is None else stored.offset
@@ -101,14 +103,14 @@ def starts_at(offsets: PositionedOffsets) -> int | None:
         pytest.param(0, 3, 0, id="the position is 0"),
     ],
 )
-def test_where_a_partition_starts(position: int, stored: int | None, start: int | None) -> None:
+def test_start_of_a_partition(position: int, stored: int | None, start: int | None) -> None:
     store = Store(stored)
     assert starts_at(positioned(store, Reader(position))) == start
     assert store.offset == stored, "what is between is in a finished range before ZooKeeper follows"
 
 
 def test_nothing_is_held_before_the_position_is_known() -> None:
-    """An open transaction may be our own predecessor's: its outcome is waited for."""
+    """An open transaction may belong to the previous process, so its outcome decides."""
     offsets = positioned(Store(3), Reader(None, None, 5))
     assert [offsets.acquire(P0) for _ in range(4)] == [
         Ownership.WAITING,
@@ -124,8 +126,8 @@ def test_without_the_lock_nothing_is_looked_up() -> None:
     assert positioned(store, Reader()).acquire(P0) is Ownership.FENCED
 
 
-def test_what_was_emitted_and_is_not_committed_is_not_emitted_again() -> None:
-    """A lock that is lost and had again within one process: its own memory is ahead of Kafka."""
+def test_own_memory_is_ahead_of_kafka() -> None:
+    """A process may lose and regain a lock. Then its own memory is ahead of Kafka."""
     emitted: dict[Partition, int] = {}
     store = Store(3)
     offsets = positioned(store, Reader(5), emitted)
@@ -136,8 +138,8 @@ def test_what_was_emitted_and_is_not_committed_is_not_emitted_again() -> None:
     assert store.offset == 3, "stored before it was committed"
 
 
-def test_a_partition_that_starts_elsewhere_starts_where_that_is_stored() -> None:
-    """As when the broker no longer has the position: the new start is saved first, and then found."""
+def test_saved_start_overrides_the_position() -> None:
+    """This happens if the broker lost the position. The new start is saved first, and then read."""
     offsets = positioned(Store(3), Reader(5))
     assert starts_at(offsets) == 5
     offsets.save(P0, StoredOffset.of(OURS, P0, 40, UNKNOWN_BROKER))
@@ -145,9 +147,12 @@ def test_a_partition_that_starts_elsewhere_starts_where_that_is_stored() -> None
     assert offsets.stored_offset(P0) == 40
 
 
-def test_what_somebody_else_has_stored_is_newer_than_the_position() -> None:
-    """A spout that was at least once, or `kstorm offsets`. The position is moved there, and only then said to count: a crash amid
-    that begins again. Nothing is held before, so nothing is emitted."""
+def test_offset_stored_by_another_program_overrides_the_position() -> None:
+    """An at-least-once spout or `kstorm offsets` may have stored it.
+
+    The position moves there before it counts, so a crash in between starts the move again. The
+    partition is not held before, so nothing is emitted.
+    """
     emitted: dict[Partition, int] = {}
     committed: dict[Partition, int] = {}
     store = Store(3, group="")
@@ -165,8 +170,8 @@ def test_what_somebody_else_has_stored_is_newer_than_the_position() -> None:
     assert starts_at(offsets) == 3
 
 
-def test_a_first_start_says_that_the_position_counts_before_it_emits() -> None:
-    """Else what is committed first would be taken for older than the offset that it began with."""
+def test_first_start_marks_the_position_as_valid_before_it_emits() -> None:
+    """Otherwise the first commit would look older than the start offset."""
     store = Store(3, group="")
     offsets = positioned(store, Reader(-1))
     assert offsets.acquire(P0) is Ownership.WAITING
@@ -174,7 +179,7 @@ def test_a_first_start_says_that_the_position_counts_before_it_emits() -> None:
     assert starts_at(offsets) == 3
 
 
-def test_what_was_stored_while_the_lock_was_lost_is_newer_than_the_own_memory() -> None:
+def test_offset_stored_while_the_lock_was_lost_overrides_the_own_memory() -> None:
     emitted: dict[Partition, int] = {}
     committed: dict[Partition, int] = {}
     store = Store(3)
@@ -190,8 +195,8 @@ def test_what_was_stored_while_the_lock_was_lost_is_newer_than_the_own_memory() 
     assert starts_at(offsets) == 2
 
 
-def test_what_it_stores_says_that_the_position_counts() -> None:
-    """Whatever the spout hands in, and what it reads looks like any other spout's."""
+def test_stored_offset_marks_the_position_as_valid() -> None:
+    """The spout sees the same offset as any other spout."""
     store = Store(None)
     offsets = positioned(store, Reader(-1))
     assert starts_at(offsets) is None

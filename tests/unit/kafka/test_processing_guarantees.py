@@ -1,4 +1,4 @@
-"""What a spout promises of its messages: at least once, at most once, nothing."""
+"""A spout's processing guarantees: at least once, at most once, or none."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ AT_LEAST_ONCE, AT_MOST_ONCE, NO_GUARANTEE = ProcessingGuarantee
 
 
 def values(world: "World", spout: KafkaSpout, calls: int = 5) -> list[Any]:
-    """What is emitted in a few calls, each without a message id."""
+    """Returns the values that a few calls emit without message ids."""
     for _ in range(calls):
         spout.next_tuple()
     emitted, world.collector.emitted = world.collector.emitted, []
@@ -26,13 +26,13 @@ def values(world: "World", spout: KafkaSpout, calls: int = 5) -> list[Any]:
 
 
 def fill(world: "World", *offsets: int) -> None:
-    """Messages that say where they are."""
+    """Produces messages that contain their offset."""
     for offset in offsets:
         world.source.produce(0, offset, body=b"%d" % offset)
 
 
 def begun(world: "World", guarantee: ProcessingGuarantee) -> KafkaSpout:
-    """A spout whose start is stored; from now on ZooKeeper takes its time."""
+    """Opens a spout whose start is stored. Later writes to ZooKeeper are slow."""
     world.offsets.slow = True
     spout = world.open(processing_guarantee=guarantee)
     assert values(world, spout) == []
@@ -41,12 +41,12 @@ def begun(world: "World", guarantee: ProcessingGuarantee) -> KafkaSpout:
 
 
 def test_at_least_once_is_the_default() -> None:
-    """As in storm-kafka-client."""
+    """This is as in storm-kafka-client."""
     assert SpoutConfig(KafkaHosts(), "t", "", "s").processing_guarantee is AT_LEAST_ONCE
 
 
-def test_what_is_no_guarantee_is_refused() -> None:
-    """The error names the three."""
+def test_unknown_guarantee_is_refused() -> None:
+    """The error lists the three guarantees."""
     with pytest.raises(
         ConfigError,
         match=r"is 'AT_MOST_ONCE': it must be one of ProcessingGuarantee\.AT_LEAST_ONCE",
@@ -55,7 +55,7 @@ def test_what_is_no_guarantee_is_refused() -> None:
 
 
 def test_at_most_once_emits_nothing_before_the_store_has_it(world: "World") -> None:
-    """The offset behind the messages is on its way; when it has arrived, and not before, they are emitted."""
+    """The messages are emitted when the offset after them has been stored, and not before."""
     fill(world, 0, 1, 2)
     spout = begun(world, AT_MOST_ONCE)
     assert values(world, spout) == []
@@ -65,7 +65,7 @@ def test_at_most_once_emits_nothing_before_the_store_has_it(world: "World") -> N
 
 
 def test_at_most_once_claims_in_batches(world: "World") -> None:
-    """What is read while a write is under way waits for the next one: one write a batch, none a message."""
+    """Messages read during a write wait for the next write, so there is one write per batch."""
     fill(world, 0, 1)
     spout = begun(world, AT_MOST_ONCE)
     values(world, spout)
@@ -79,7 +79,7 @@ def test_at_most_once_claims_in_batches(world: "World") -> None:
 
 
 def test_at_most_once_never_emits_what_an_earlier_process_may_have(world: "World") -> None:
-    """It died after its offset was stored: whether the messages below were emitted or not, they are not again."""
+    """The process crashed after its offset was stored. The messages below it are not emitted again."""
     fill(world, *range(5))
     dying = begun(world, AT_MOST_ONCE)
     values(world, dying)
@@ -92,7 +92,7 @@ def test_at_most_once_never_emits_what_an_earlier_process_may_have(world: "World
 
 
 def test_at_most_once_loses_nothing_by_closing(world: "World") -> None:
-    """What was claimed and not emitted is the next owner's."""
+    """The next owner gets messages that were claimed but not emitted."""
     fill(world, *range(5))
     spout = begun(world, AT_MOST_ONCE)
     values(world, spout)
@@ -109,7 +109,7 @@ def test_at_most_once_loses_nothing_by_closing(world: "World") -> None:
 
 
 def test_at_most_once_emits_nothing_of_a_partition_that_is_in_doubt(world: "World") -> None:
-    """Its lock was lost before its offset arrived; another may be at work."""
+    """Its lock was lost before its offset was stored, so another task may have started."""
     fill(world, 0)
     spout = begun(world, AT_MOST_ONCE)
     values(world, spout)
@@ -118,8 +118,8 @@ def test_at_most_once_emits_nothing_of_a_partition_that_is_in_doubt(world: "Worl
     assert values(world, spout) == []
 
 
-def test_at_most_once_of_a_topic_made_anew(world: "World") -> None:
-    """The offset of the old log, far beyond the new one's end, lets nothing of the new one go before its time."""
+def test_at_most_once_with_a_recreated_topic(world: "World") -> None:
+    """The old log's offset is far beyond the new end, and must not release new messages early."""
     fill(world, *range(100))
     spout = world.open(processing_guarantee=AT_MOST_ONCE)
     assert len(values(world, spout)) == 100
@@ -136,7 +136,7 @@ def test_at_most_once_of_a_topic_made_anew(world: "World") -> None:
 
 
 def test_a_batch_waits_for_its_claim_before_the_partition_is_paused(world: "World") -> None:
-    """Then it gathers no more until ZooKeeper has answered."""
+    """Then it buffers no more until ZooKeeper responds."""
     fill(world, *range(1200))
     spout = begun(world, AT_MOST_ONCE)
     values(world, spout)
@@ -150,7 +150,7 @@ def test_a_batch_waits_for_its_claim_before_the_partition_is_paused(world: "Worl
 
 
 def test_without_a_guarantee_what_is_emitted_is_done(world: "World") -> None:
-    """Nothing is tracked; the offset is stored when it is time, whatever became of the tuples."""
+    """Nothing is tracked. The offset is stored at the interval, whatever happens to the tuples."""
     fill(world, 0, 1, 2)
     spout = world.open(processing_guarantee=NO_GUARANTEE)
     assert values(world, spout) == [b"0", b"1", b"2"]
@@ -161,7 +161,7 @@ def test_without_a_guarantee_what_is_emitted_is_done(world: "World") -> None:
 
 
 def test_without_a_guarantee_zookeeper_is_not_waited_for(world: "World") -> None:
-    """What is stored late is emitted again after a crash."""
+    """After a crash, messages above the stored offset are emitted again."""
     fill(world, 0, 1, 2)
     spout = begun(world, NO_GUARANTEE)
     assert values(world, spout) == [b"0", b"1", b"2"]
@@ -170,10 +170,10 @@ def test_without_a_guarantee_zookeeper_is_not_waited_for(world: "World") -> None
 
 
 @pytest.mark.parametrize("guarantee", [AT_MOST_ONCE, NO_GUARANTEE])
-def test_what_cannot_be_emitted_is_a_dead_letter_all_the_same(
+def test_message_that_cannot_be_emitted_is_a_dead_letter_with_every_guarantee(
     world: "World", guarantee: ProcessingGuarantee
 ) -> None:
-    """And what can be is emitted."""
+    """The other tuples are emitted."""
     world.source.produce(0, 0, body=b"to be")
     world.source.produce(0, 1, body=b"\xff")
     spout = world.open(processing_guarantee=guarantee, scheme=Words())

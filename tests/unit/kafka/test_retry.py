@@ -1,4 +1,4 @@
-"""When a failed message is due again."""
+"""The due times of failed messages."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def manager(
     initial: int = 0, multiplier: float = 1.0, longest: int = 60_000, limit: int = -1
 ) -> ExponentialBackoffRetryManager:
-    """A manager with these settings."""
+    """Builds a manager with these settings."""
     return ExponentialBackoffRetryManager(
         SpoutConfig(
             KafkaHosts(),
@@ -31,7 +31,7 @@ def manager(
 
 
 def delays(retry: ExponentialBackoffRetryManager, failures: int) -> list[float]:
-    """How long offset 1 waits after each of its failures, to the millisecond."""
+    """Returns the delay of offset 1 after each of its failures, in whole milliseconds."""
     waited = []
     for _ in range(failures):
         retry.failed(1, 0.0)
@@ -48,17 +48,17 @@ def delays(retry: ExponentialBackoffRetryManager, failures: int) -> list[float]:
 
 
 def test_the_delay_grows_up_to_its_maximum() -> None:
-    """Each failure multiplies the delay, until the maximum."""
+    """Each failure multiplies the delay, up to the maximum."""
     assert delays(manager(100, 2.0, 500), 5) == [0.1, 0.2, 0.4, 0.5, 0.5]
 
 
 def test_the_defaults_retry_at_once() -> None:
-    """Storm's defaults: no delay, and it does not grow."""
+    """Storm's default delay is 0, and does not grow."""
     assert delays(manager(), 3) == [0.0, 0.0, 0.0]
 
 
 def test_a_huge_number_of_failures_keeps_the_maximum() -> None:
-    """A power beyond what a float holds is still the maximum."""
+    """A power beyond the range of a float still gives the maximum."""
     retry = manager(1000, 10.0, 3000)
     for failure in range(400):
         retry.failed(1, failure * 10.0)
@@ -81,7 +81,7 @@ def test_the_lowest_offset_that_is_due_goes_first() -> None:
 
 
 def test_a_message_is_given_up_after_its_retries() -> None:
-    """A limit of 2 is two retries, so three attempts."""
+    """A limit of 2 allows two retries, which are three attempts."""
     retry = manager(limit=2)
     for _ in range(2):
         assert retry.retry_further(1)
@@ -92,12 +92,12 @@ def test_a_message_is_given_up_after_its_retries() -> None:
 
 
 def test_a_limit_of_0_allows_no_retry() -> None:
-    """The first failure is the last."""
+    """The first failure is final."""
     assert not manager(limit=0).retry_further(1)
 
 
-def test_what_is_done_is_forgotten() -> None:
-    """A later message at the same offset starts with no failures."""
+def test_finished_message_is_forgotten() -> None:
+    """A later message at the same offset starts without failures."""
     retry = manager(100, 2.0, limit=1)
     retry.failed(1, 0.0)
     retry.next_failed_message_to_retry(1.0)
@@ -107,8 +107,8 @@ def test_what_is_done_is_forgotten() -> None:
     assert retry.retry_further(1)
 
 
-def test_what_is_done_while_it_waits_is_not_due() -> None:
-    """Nor does it come before those that are."""
+def test_message_finished_during_its_wait_is_not_due() -> None:
+    """It does not delay messages that are due."""
     retry = manager()
     for offset in (1, 2):
         retry.failed(offset, 0.0)
@@ -119,8 +119,8 @@ def test_what_is_done_while_it_waits_is_not_due() -> None:
     assert retry.next_failed_message_to_retry(9.0) is None
 
 
-def test_what_fails_twice_is_retried_once() -> None:
-    """Its delay is that of the second failure, from then on."""
+def test_message_that_fails_twice_is_retried_once() -> None:
+    """The delay is that of the second failure."""
     retry = manager(100, 2.0)
     retry.failed(1, 0.0)
     retry.failed(1, 0.05)
@@ -130,8 +130,8 @@ def test_what_fails_twice_is_retried_once() -> None:
     assert retry.next_failed_message_to_retry(9.0) is None
 
 
-def test_what_was_emitted_again_is_the_one_that_is_named() -> None:
-    """Not whichever is on top; and one that does not wait is an error."""
+def test_retry_started_removes_the_named_message() -> None:
+    """The call names it explicitly. A message that does not wait is an error."""
     retry = manager()
     for offset in (1, 2):
         retry.failed(offset, 0.0)
@@ -146,7 +146,10 @@ def test_what_was_emitted_again_is_the_one_that_is_named() -> None:
 
 
 def test_the_manager_is_named_by_its_import_path() -> None:
-    """As in Storm's documentation, *Storm Kafka Integration*, the class is a setting; a class itself will do too."""
+    """The setting names a class, as in Storm's documentation *Storm Kafka Integration*.
+
+    It may also be the class itself.
+    """
     by_default = make_retry_manager(SpoutConfig(KafkaHosts(), "t", "", "s"))
     by_class = make_retry_manager(
         SpoutConfig(
@@ -158,14 +161,14 @@ def test_the_manager_is_named_by_its_import_path() -> None:
 
 
 class Never(ExponentialBackoffRetryManager):
-    """A policy of one's own: nothing is retried."""
+    """A user's policy that never retries."""
 
     def retry_further(self, offset: int) -> bool:
         return False
 
 
-def test_a_policy_of_ones_own_decides(world: "World") -> None:
-    """Named by its import path; a path that is none is refused when the spout is opened."""
+def test_custom_retry_manager_decides(world: "World") -> None:
+    """The setting is its import path. Opening the spout rejects an invalid path."""
     world.source.produce(0, 0, 1)
     spout = world.open(failed_message_retry_manager=f"{__name__}:Never")
     spout.fail(world.run_ids(spout)[0])

@@ -1,4 +1,4 @@
-"""The retry manager against a model that looks through a list: whatever is called in whatever order."""
+"""Random calls of the retry manager, compared with a model that searches a list."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ offsets = st.integers(0, 4)
 
 
 class Naive:
-    """How it is to be: each message has its failures, and if it waits a time from which on it is due."""
+    """The model: each message has a count of failures and, while it waits, a due time."""
 
     def __init__(self) -> None:
         self.failures: dict[int, int] = {}
@@ -29,7 +29,7 @@ class Naive:
 
 
 class Retries(RuleBasedStateMachine):
-    """As a partition calls it, and as it does not."""
+    """Calls the manager in the order of a partition, and in other orders."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Retries(RuleBasedStateMachine):
 
     @rule(offset=offsets)
     def is_emitted_again(self, offset: int) -> None:
-        """Whichever it is, not only the one that is named; one that does not wait is an error."""
+        """It may be any waiting message. A message that does not wait is an error."""
         try:
             self.manager.retry_started(offset)
         except ValueError:
@@ -91,7 +91,7 @@ class Retries(RuleBasedStateMachine):
             )
 
     def teardown(self) -> None:
-        """In the end each that waits is named, once, and nothing stays behind."""
+        """In the end each waiting message is named once, and none is left."""
         left = []
         while (offset := self.manager.next_failed_message_to_retry(self.now + 10)) is not None:
             self.manager.retry_started(offset)

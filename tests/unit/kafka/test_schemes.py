@@ -1,4 +1,4 @@
-"""How schemes turn a message's bytes into tuples."""
+"""Schemes, which convert a message's bytes into tuples."""
 
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from kstorm.topology import Fields
 
 
 def message(value: bytes | None, key: bytes | None = None) -> SourceMessage:
-    """A message at offset 7 of partition 3."""
+    """Builds a message at offset 7 of partition 3."""
     return cast("SourceMessage", Message("t", 3, 7, key, value))
 
 
@@ -47,14 +47,14 @@ def message(value: bytes | None, key: bytes | None = None) -> SourceMessage:
 def test_each_scheme_gives_the_values_of_its_fields(
     scheme: MultiScheme, fields: Fields, values: list[Any]
 ) -> None:
-    """The fields are declared in the order of the values."""
+    """The order of the fields is that of the values."""
     tuples = deserializer(scheme)(message("vä".encode(), b"k"))
     assert scheme.output_fields == fields
     assert [list(each) for each in tuples or ()] == [values]
 
 
 def test_message_without_a_key_gives_its_value() -> None:
-    """A key-value scheme reads the value alone if there is no key."""
+    """A key-value scheme reads only the value."""
     tuples = deserializer(KeyValueSchemeAsMultiScheme(StringKeyValueScheme()))(message(b"v"))
     assert [list(each) for each in tuples or ()] == [[None, "v"]]
 
@@ -70,12 +70,12 @@ def test_message_without_a_key_gives_its_value() -> None:
     ],
 )
 def test_tombstones_are_not_passed_to_schemes(scheme: MultiScheme) -> None:
-    """A message without a value holds nothing to process."""
+    """A message without a value has no content to process."""
     assert deserializer(scheme)(message(None, b"k")) is None
 
 
 def test_a_scheme_may_find_nothing() -> None:
-    """A scheme that returns None gives no tuple, not a tuple of None."""
+    """A scheme that returns None gives no tuple, which differs from a tuple of None."""
 
     class Picky:
         output_fields = Fields("x")
@@ -88,7 +88,7 @@ def test_a_scheme_may_find_nothing() -> None:
 
 
 def test_invalid_utf_8_is_refused() -> None:
-    """Bytes that are not UTF-8 are refused, so that they end among the dead letters."""
+    """Messages that are not UTF-8 become dead letters."""
     with pytest.raises(UnicodeDecodeError):
         deserializer(SchemeAsMultiScheme(StringScheme()))(message(b"\xff"))
     with pytest.raises(UnicodeDecodeError):
@@ -96,13 +96,13 @@ def test_invalid_utf_8_is_refused() -> None:
 
 
 def test_the_topic_is_known_to_a_kafka_spout_alone() -> None:
-    """As of another spout, it says what is missing."""
+    """With another spout, the error names the missing part."""
     with pytest.raises(NotImplementedError, match="which only a KafkaSpout knows"):
         StringMultiSchemeWithTopic().deserialize(b"v")
 
 
 def test_json_gives_the_named_members() -> None:
-    """In the order in which they are named; what is not named is left out, and null is a value."""
+    """The values are in the named order. Other members are ignored, and null is a value."""
     scheme = SchemeAsMultiScheme(JsonScheme("count", "word"))
     assert scheme.output_fields == Fields("count", "word")
     tuples = deserializer(scheme)(message(b'{"word": null, "more": [1], "count": {"a": 1.5}}'))
@@ -122,6 +122,6 @@ def test_json_gives_the_named_members() -> None:
     ],
 )
 def test_json_without_the_named_members_cannot_be_read(value: bytes, says: str) -> None:
-    """It is refused, so that it ends among the dead letters, which say why."""
+    """The error is the reason in the dead letter."""
     with pytest.raises(ValueError, match=f"(?i){says}"):
         deserializer(SchemeAsMultiScheme(JsonScheme("word", "count")))(message(value))

@@ -1,4 +1,4 @@
-"""What the bolt holds while its serializer cannot answer: how much, for how long, and in which order it is written."""
+"""The bolt's backlog while its serializer has no answer: its size, age and order."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ TIMEOUT_SECS = 0.05
 
 
 class Registry:
-    """A serializer that has an answer while its registry is there."""
+    """A serializer that responds only while its registry is available."""
 
     there = False
 
@@ -31,7 +31,7 @@ class Registry:
 
 @pytest.fixture(autouse=True)
 def away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the registry be away, and the bolt be quick to try again."""
+    """Make the registry unavailable, and the bolt retry quickly."""
     monkeypatch.setattr(Registry, "there", False)
     monkeypatch.setattr("kstorm.kafka.bolt._TRY_AGAIN_SECS", 0.001)
 
@@ -41,7 +41,7 @@ def bolt() -> KafkaBolt:
 
 
 def impatient(world: "World", made: KafkaBolt) -> Outcomes:
-    """Prepares a bolt whose tuples' trees time out soon."""
+    """Prepares a bolt whose tuples time out soon."""
     outcomes = Outcomes()
     config = Config(topology_message_timeout_secs=TIMEOUT_SECS)
     made.prepare(config, context(made, {KAFKA: world.ports}), outcomes)
@@ -55,9 +55,11 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_a_replay_is_not_held_beside_its_former_self(world: "World") -> None:
-    """What waited for as long as its tree may take fails, and only its replay is held. A hundred messages that are replayed
-    twelve times are never more than a hundred."""
+async def test_replay_replaces_its_expired_tuple(world: "World") -> None:
+    """A tuple that waited for the message timeout fails, and only its replay is held.
+
+    A hundred messages that are replayed twelve times are never more than a hundred held tuples.
+    """
     made = bolt()
     outcomes = impatient(world, made)
     for replays in range(12):
@@ -72,7 +74,7 @@ async def test_a_replay_is_not_held_beside_its_former_self(world: "World") -> No
 
 
 async def test_one_that_waits_for_its_own_record_fails_as_well(world: "World") -> None:
-    """Sync: the next tuple has its turn then."""
+    """The bolt is synchronous, so the next tuple follows the failure."""
     made = bolt().with_async(False)
     outcomes = impatient(world, made)
     tuple = tup()
@@ -87,7 +89,10 @@ async def test_one_that_waits_for_its_own_record_fails_as_well(world: "World") -
 async def test_too_many_wait_where_they_are(
     world: "World", monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    """Once the store is full `execute` does not end, so the input stays in Kafka; all is written in order in the end."""
+    """With a full backlog, `execute` blocks, and the input stays in Kafka.
+
+    In the end everything is written in order.
+    """
     monkeypatch.setattr(
         f"kstorm.kafka.serializer_backlog.{bound}", 3 if bound == "MOST_TUPLES" else 2500
     )
@@ -116,10 +121,10 @@ async def test_too_many_wait_where_they_are(
     assert (len(outcomes.acked), outcomes.failed) == (5, [])
 
 
-async def test_room_comes_also_by_those_that_waited_in_vain(
+async def test_expired_tuples_free_capacity(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So whoever waits for room waits no longer than the message timeout, however long the registry is away."""
+    """A waiting caller waits at most for the message timeout, even if the registry stays away."""
     monkeypatch.setattr("kstorm.kafka.serializer_backlog.MOST_TUPLES", 2)
     made = bolt()
     outcomes = impatient(world, made)
@@ -136,7 +141,10 @@ async def test_room_comes_also_by_those_that_waited_in_vain(
 async def test_a_batch_that_the_broker_refused_waits_for_the_registry_too(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is written again one by one, when nobody executes who could wait for room: it is held, whatever there is."""
+    """The bolt rewrites its records one by one and outside `execute`, so it cannot wait for room.
+
+    It holds them beyond the limit.
+    """
     monkeypatch.setattr("kstorm.kafka.serializer_backlog.MOST_TUPLES", 1)
     monkeypatch.setattr(Registry, "there", True)
     made = bolt()
@@ -151,7 +159,7 @@ async def test_a_batch_that_the_broker_refused_waits_for_the_registry_too(
 
 
 async def test_a_closed_bolt_holds_nothing(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has the task next executes what it held: it must not be written by both."""
+    """The next owner executes the held tuples, and both must not write them."""
     made = bolt()
     prepared(world, made)
     made.execute(tup())
@@ -163,7 +171,7 @@ async def test_a_closed_bolt_holds_nothing(world: "World", monkeypatch: pytest.M
 
 
 def test_bytes_are_counted_in_and_out() -> None:
-    """Also those of values that are no text."""
+    """This includes values that are not text."""
     held = SerializerBacklog(1.0, lambda: 0.0)
     held.add("t", tup(message={"word": "x" * (16 << 20)}))
     assert held.full

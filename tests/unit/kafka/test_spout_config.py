@@ -1,4 +1,4 @@
-"""The settings of a spout, and what is stored of a partition."""
+"""The settings of a spout, and the stored data of a partition."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ def config(**settings: Any) -> SpoutConfig:
 
 
 def test_the_defaults_are_storms() -> None:
-    """Every field has its default of *Storm Kafka Integration*, but for `fetch_max_wait`, which says why."""
+    """The defaults are those of *Storm Kafka Integration*, except `fetch_max_wait`."""
     made = config()
     assert (made.fetch_size_bytes, made.socket_timeout_ms, made.buffer_size_bytes) == (
         1024 * 1024,
@@ -113,26 +113,26 @@ def test_a_value_out_of_range_is_refused(settings: dict[str, Any], complaint: st
     ],
 )
 def test_a_place_that_cannot_be_is_refused(topic: str, root: str, id: str, complaint: str) -> None:
-    """The node's path is put together from zk_root and id, so both must fit."""
+    """The node's path consists of zk_root and id, so both must be valid."""
     with pytest.raises(ConfigError, match=complaint):
         SpoutConfig(KafkaHosts(), topic, root, id)
 
 
 def test_hosts_as_text_are_refused() -> None:
-    """The first that comes to mind, and it would fail late."""
+    """A text is a likely mistake, and the error would otherwise come late."""
     with pytest.raises(ConfigError, match=r"hosts is 'kafka:9092': it must be KafkaHosts\("):
         SpoutConfig("kafka:9092", "t", "/r", "i")  # type: ignore[arg-type]
 
 
 def test_the_root_may_be_left_out() -> None:
-    """As in Storm's second constructor; the id may not be left out."""
+    """This is as in Storm's second constructor. The id is required."""
     assert SpoutConfig(KafkaHosts(), "t", id="words").zk_path == "/words"
     with pytest.raises(ConfigError, match="id is ''"):
         SpoutConfig(KafkaHosts(), "t")
 
 
 def test_zookeeper_hosts_may_be_the_spouts_own() -> None:
-    """`zk_port` is for the hosts that name none."""
+    """`zk_port` applies to hosts without a port."""
     assert config().zk_connect is None
     assert config(zk_servers=["a", "b:2222"], zk_port=2182).zk_connect == "a:2182,b:2222"
 
@@ -181,6 +181,6 @@ def test_stored_offset_is_storms_json() -> None:
     ],
 )
 def test_invalid_stored_offset_is_refused(data: bytes, complaint: str) -> None:
-    """The error names the node, and never is a wrong offset read out of it."""
+    """The error names the node. A wrong offset is never read from it."""
     with pytest.raises(ConfigError, match=f"/r/i/partition_0.*{complaint}"):
         StoredOffset.from_json(data, PARTITION, "/r/i/partition_0")

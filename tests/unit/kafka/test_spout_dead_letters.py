@@ -1,4 +1,4 @@
-"""What a `KafkaSpout` tells of the messages that it gives up: the kind, the error, and what a message has beside its value."""
+"""The dead letters of a `KafkaSpout`: the kind, the error, and the message with key and headers."""
 
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,7 +24,7 @@ ZERO = Partition("sentences", 0)
 
 
 def make(collector: "FakeCollector", value: bytes = b"text", **settings: Any) -> PartitionManager:
-    """A manager that has emitted one message, or given it up."""
+    """Builds a manager that has emitted one message, or given it up."""
     config = SpoutConfig(
         KafkaHosts(), "sentences", "", "s", scheme=SchemeAsMultiScheme(StringScheme()), **settings
     )
@@ -38,7 +38,7 @@ def make(collector: "FakeCollector", value: bytes = b"text", **settings: Any) ->
 
 
 def told(collector: "FakeCollector") -> "Letter":
-    """The one letter."""
+    """Returns the only letter."""
     (letter,) = collector.letters
     return letter
 
@@ -48,7 +48,7 @@ def fail_for_good(manager: PartitionManager, collector: "FakeCollector") -> None
     manager.fail(emitted[1], 0.0)
 
 
-def test_what_a_message_has_beside_its_value(collector: "FakeCollector") -> None:
+def test_letter_has_headers_and_timestamp(collector: "FakeCollector") -> None:
     fail_for_good(make(collector, retry_limit=0), collector)
     assert (told(collector).headers, told(collector).timestamp) == (
         [("trace", "\\xff1"), ("none", None)],
@@ -61,12 +61,12 @@ def test_what_a_message_has_beside_its_value(collector: "FakeCollector") -> None
 @pytest.mark.parametrize(
     "settings", [{"retry_limit": 0}, {"max_offset_behind": 0}], ids=["no retries", "too far behind"]
 )
-def test_a_failure_has_what_the_failing_task_has_said(
+def test_letter_of_a_failure_has_the_note_of_the_task(
     collector: "FakeCollector", timed_out: bool, note: Note | None, settings: dict[str, Any]
 ) -> None:
-    """The spout's collector knows it while `fail` is called."""
+    """The spout's collector has its note while `fail` runs."""
     manager = make(collector, **settings)
-    manager.next_offset += 1  # another one was read meanwhile
+    manager.next_offset += 1  # reads another message meanwhile
     collector.why_failed, collector.timed_out = note, timed_out
     fail_for_good(manager, collector)
     assert (told(collector).kind, told(collector).error) == (
@@ -75,8 +75,8 @@ def test_a_failure_has_what_the_failing_task_has_said(
     )
 
 
-def test_what_cannot_be_read(collector: "FakeCollector") -> None:
-    """With the scheme's error."""
+def test_letter_of_an_unreadable_message(collector: "FakeCollector") -> None:
+    """The letter has the scheme's error."""
     manager = make(collector, b"\xff")
     error = told(collector).error
     assert error is not None
@@ -86,7 +86,7 @@ def test_what_cannot_be_read(collector: "FakeCollector") -> None:
     assert manager.last_completed_offset == 1
 
 
-def test_what_cannot_be_emitted(collector: "FakeCollector") -> None:
+def test_letter_of_a_message_that_cannot_be_emitted(collector: "FakeCollector") -> None:
     collector.refuse = EmitError("two values for one field")
     make(collector)
     error = told(collector).error

@@ -1,4 +1,4 @@
-"""A spout and a batch that cannot be decoded: one dead letter, no gap among what is finished, and the next messages."""
+"""A spout reads an undecodable batch: one dead letter, complete ranges, and the next messages."""
 
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from tests.unit.kafka.conftest import World
 
 
-def test_it_becomes_a_dead_letter_and_the_messages_behind_it_are_emitted(world: "World") -> None:
-    """With the coordinates of its first offset, and nothing of its content, which nobody knows."""
+def test_batch_becomes_a_dead_letter_and_later_messages_are_emitted(world: "World") -> None:
+    """The dead letter has the batch's first offset, and no content, because it cannot be decoded."""
     world.source.produce(0, 0, 1)
     world.source.produce_undecodable(0, 5)
     world.source.produce(0, 7, 8)
@@ -27,7 +27,7 @@ def test_it_becomes_a_dead_letter_and_the_messages_behind_it_are_emitted(world: 
 
 
 def test_the_offset_waits_for_its_dead_letter_and_no_range_leaves_it_out(world: "World") -> None:
-    """The first offset is dead, those behind it are skipped with the reason."""
+    """The first offset is dead, and the others are skipped with the reason."""
     world.source.produce(0, 0, 1)
     world.source.produce_undecodable(0, 5)
     world.source.produce(0, 7, 9)
@@ -49,7 +49,7 @@ def test_the_offset_waits_for_its_dead_letter_and_no_range_leaves_it_out(world: 
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_it_may_be_all_that_there_is(world: "World", count: int) -> None:
+def test_partition_with_only_an_undecodable_batch(world: "World", count: int) -> None:
     world.source.produce_undecodable(0, count)
     spout = world.open()
     assert world.run(spout, 10) == []
@@ -73,8 +73,8 @@ def test_several_in_a_row_are_a_dead_letter_each(world: "World") -> None:
     assert world.writer.finished[-1].n == {"dead": 3, "skipped": 3}
 
 
-def test_it_waits_its_turn(world: "World") -> None:
-    """Behind messages that were read and may not be emitted yet."""
+def test_dead_letter_follows_earlier_messages(world: "World") -> None:
+    """It comes after the messages that were read but may not be emitted yet."""
     world.source.produce(0, 0, 1, 2)
     world.source.produce_undecodable(0, 2)
     world.source.produce(0, 5)
@@ -89,8 +89,8 @@ def test_it_waits_its_turn(world: "World") -> None:
     assert [letter.offset for letter in world.collector.letters] == [3]
 
 
-def test_of_a_batch_that_was_read_in_part_the_rest_is_given_up(world: "World") -> None:
-    """A fault names the whole batch, wherever in it the partition stands."""
+def test_rest_of_a_partly_read_batch_is_given_up(world: "World") -> None:
+    """A fault names the whole batch, whatever the partition's position in it."""
     world.source.produce(0, 0, 1, 2, 3)
     spout = world.open()
     world.run(spout)
@@ -104,8 +104,8 @@ def test_of_a_batch_that_was_read_in_part_the_rest_is_given_up(world: "World") -
     assert len(world.collector.letters) == 1
 
 
-def test_at_most_once_it_is_claimed_as_a_whole(world: "World") -> None:
-    """A process that dies after that reads on behind it."""
+def test_at_most_once_claims_the_whole_batch(world: "World") -> None:
+    """After a crash, the next process continues after the batch."""
     world.source.produce(0, 0)
     world.source.produce_undecodable(0, 4)
     spout = world.open(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE)

@@ -1,4 +1,4 @@
-"""A message that cannot be emitted becomes a dead letter with its coordinates, and takes none of its batch with it."""
+"""A message that cannot be emitted becomes a dead letter, and the rest of its batch is emitted."""
 
 import re
 from collections.abc import Sequence
@@ -35,12 +35,15 @@ if TYPE_CHECKING:
 
 
 class Odd:
-    """A multi-scheme: one tuple a word, but `None` and `five` are no tuples, and `two` has a value too many."""
+    """A multi-scheme with one tuple per word.
+
+    `None` and `five` are invalid, `two` has too many values.
+    """
 
     output_fields = Fields("word")
 
     def deserialize(self, value: bytes) -> Any:
-        """None, or values."""
+        """Returns None or rows of values."""
         made: dict[str, Any] = {"None": None, "two": ("t", "wo"), "five": 5}
         return [made.get(word, (word,)) for word in value.decode().split()]
 
@@ -60,7 +63,7 @@ class Picky(CustomStreamGrouping):
 
 
 class Take(BasicBolt):
-    """Emits what it gets, for the test to see."""
+    """Emits its input, so that the test sees it."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -70,7 +73,7 @@ class Take(BasicBolt):
 
 
 def topology(**settings: Any) -> Topology:
-    """A spout on the test's topic, and two bolts, one of which is chosen by the picky grouping."""
+    """Builds a spout on the test's topic and two bolts, one of them with the picky grouping."""
     settings.setdefault("retry_initial_delay_ms", 0)
     config = SpoutConfig(KafkaHosts(), "sentences", "/r", "words", scheme=Odd(), **settings)
     builder = TopologyBuilder("t")
@@ -111,7 +114,7 @@ BAD = [
 def test_499_neighbours_of_a_bad_message_are_processed(
     world: "World", bad: str, reason: str, at: int
 ) -> None:
-    """The batch that it was read with is 500 messages; they hung until the process ended."""
+    """Its batch has 500 messages. They must not hang until the process exits."""
     for offset in range(500):
         world.source.produce(0, offset, body=bad.encode() if offset == at else b"w%d" % offset)
     with LocalCluster(topology(), resources={KAFKA: world.ports}) as cluster:
@@ -134,7 +137,7 @@ def test_499_neighbours_of_a_bad_message_are_processed(
 
 @pytest.mark.parametrize(("bad", "reason"), BAD)
 def test_a_message_is_emitted_whole_or_not_at_all(world: "World", bad: str, reason: str) -> None:
-    """None of its tuples leaves if one of them cannot; and the dead letter says why."""
+    """If one tuple cannot be emitted, none is. The dead letter gives the reason."""
     for offset, body in enumerate(["a b", bad, "c"]):
         world.source.produce(0, offset, body=body.encode())
     with LocalCluster(topology(), resources={KAFKA: world.ports}) as cluster:
@@ -149,7 +152,7 @@ def test_a_message_is_emitted_whole_or_not_at_all(world: "World", bad: str, reas
     "guarantee", [ProcessingGuarantee.AT_MOST_ONCE, ProcessingGuarantee.NO_GUARANTEE]
 )
 def test_untracked_messages_too(world: "World", guarantee: ProcessingGuarantee) -> None:
-    """Whatever is promised of them."""
+    """This holds for every guarantee."""
     for offset, body in enumerate([b"a", b"raise", b"None", b"b"]):
         world.source.produce(0, offset, body=body)
     with LocalCluster(
@@ -162,7 +165,7 @@ def test_untracked_messages_too(world: "World", guarantee: ProcessingGuarantee) 
 
 
 def test_a_retry_that_cannot_be_emitted_is_a_dead_letter(collector: "FakeCollector") -> None:
-    """What a grouping makes of a value may change."""
+    """A grouping may treat a value differently on the second attempt."""
     manager = make(collector, scheme=Words())
     manager.fill([message(0, b"to be")])
     emit_next(manager, collector)
@@ -180,7 +183,7 @@ def test_a_retry_that_cannot_be_emitted_is_a_dead_letter(collector: "FakeCollect
 
 
 class Moody(ExponentialBackoffRetryManager):
-    """Raises wherever it is asked something."""
+    """Raises in every method."""
 
     def retry_further(self, offset: int) -> bool:
         raise RuntimeError("not today")
@@ -190,7 +193,7 @@ class Moody(ExponentialBackoffRetryManager):
 
 
 def test_exception_of_a_retry_manager_loses_no_message(collector: "FakeCollector") -> None:
-    """The failed message is a dead letter, the neighbours of one that cannot be read are emitted."""
+    """The failed message becomes a dead letter. The neighbours of an unreadable one are emitted."""
     manager = make(collector, failed_message_retry_manager=Moody, scheme=Odd())
     manager.fill([message(0, b"a"), message(1, b"\xff"), message(2, b"b")])
     while emit_next(manager, collector):
@@ -211,7 +214,7 @@ def test_exception_of_a_retry_manager_loses_no_message(collector: "FakeCollector
 
 
 class Guessing(ExponentialBackoffRetryManager):
-    """Names a message that never failed, until it is told that this one is done."""
+    """Names a message that never failed, until that message is done."""
 
     guess: int | None = 1
 
@@ -224,7 +227,7 @@ class Guessing(ExponentialBackoffRetryManager):
 
 @pytest.mark.parametrize("guess", [1, 77])
 def test_retry_of_an_unknown_message_is_ignored(collector: "FakeCollector", guess: int) -> None:
-    """One that is in flight is not emitted twice, one that is unknown does not stop the partition."""
+    """A message in flight is not emitted twice, and an unknown one does not block the partition."""
     manager = make(collector, failed_message_retry_manager=type("G", (Guessing,), {"guess": guess}))
     manager.fill([message(0), message(1)])
     while emit_next(manager, collector):
@@ -236,7 +239,7 @@ def test_retry_of_an_unknown_message_is_ignored(collector: "FakeCollector", gues
 
 
 def test_batch_is_halved_to_find_the_bad_message() -> None:
-    """A batch is cut in halves, between messages: some 18 calls for one bad message in 500, not 500."""
+    """The halves are cut between messages. One bad message in 500 takes some 18 calls, not 500."""
     calls = 0
 
     class Counting:

@@ -29,7 +29,7 @@ class Split(BasicBolt):
 
 
 class Forgets(Bolt):
-    """One word is neither acked nor failed."""
+    """Never acks or fails one word."""
 
     def execute(self, tuple: Tuple) -> None:
         if tuple["word"] != "moon":
@@ -37,7 +37,7 @@ class Forgets(Bolt):
 
 
 class HoldsAndSends(Bolt):
-    """Emits for each word, and acks none of the word `moon`."""
+    """Emits for each word, and never acks the word `moon`."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -68,7 +68,7 @@ def topology(
 def trees(
     sentences: list[str], second: Bolt | BasicBolt, third: bool = False, tasks: int = 2
 ) -> list[Tree]:
-    """Of each sentence its tree, in order."""
+    """Returns the tree of each sentence, in order."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, second, third, tasks)) as cluster:
         for number, sentence in enumerate(sentences):

@@ -1,4 +1,4 @@
-"""What holds a topology back, from looks at its processes and at its groups' lag."""
+"""Bottlenecks, found from snapshots of the processes and of the lag of their groups."""
 
 from typing import Any
 
@@ -29,7 +29,10 @@ def component(
     lag: tuple[Any, Any] | None = None,
     gone: tuple[ProcessSnapshot, ...] = (),
 ) -> ComponentChange:
-    """Before, all that counts was at 0. `lag` is that before and now, of one partition or by partition."""
+    """Builds a change from counters of 0.
+
+    `lag` is the lag before and after, of one or more partitions.
+    """
     before = [
         ProcessSnapshot(found["instance"], page(found["instance"], pid=found["pid"]))
         for found in after
@@ -60,7 +63,7 @@ def only(*components: ComponentChange) -> Bottleneck:
 
 
 def sentences(waits: Any = None, lag: int = 0, **more: Any) -> ComponentChange:
-    """A spout that sends to split. Its processes tell of the lag themselves."""
+    """Builds a spout that sends to `split`. Its processes report its lag."""
     edges = [{"stream": "default", "target": "split", "tuples": 5}]
     found = page(
         "sentences-0", edges=edges, waits=waits or {}, busy_seconds=1.0, source={"lag": lag}, **more
@@ -74,7 +77,7 @@ def split(**more: Any) -> ComponentChange:
 
 
 def test_idle_topology_has_no_causes() -> None:
-    """Nobody is busy, nobody waits, and some marks of transactions are no lag."""
+    """A few transaction markers do not count as lag."""
     count = component(
         "count", [page("count-0", busy_seconds=8.4)], lag=({0: 0, 1: 0}, {0: 9, 1: 9})
     )
@@ -87,7 +90,7 @@ def failing(offset: int, attempts: int, **more: Any) -> dict[str, Any]:
 
 
 def test_a_message_that_fails_again_and_again_is_a_cause() -> None:
-    """With its coordinates, attempts and last error; not before its third attempt."""
+    """The cause has coordinates, attempts and the last error. It needs at least three attempts."""
     poison = failing(0, 2026, error="ValueError", where="sessions.py:14")
     found = only(sentences(failing=[failing(8, 2), poison]))
     assert (found.kind, found.evidence) == ("failing message", [])
@@ -99,7 +102,7 @@ def test_a_message_that_fails_again_and_again_is_a_cause() -> None:
 
 
 def test_busy_component_ranks_above_components_that_wait_for_it() -> None:
-    """Through all that is between them; with the lags, and how fast they rise."""
+    """This holds through components in between. The evidence has the lags and their growth."""
     count = component(
         "count", [page("count-0", busy_seconds=9.8)], lag=({0: 50_000, 1: 1}, {0: 62_000, 1: 120})
     )
@@ -115,7 +118,7 @@ def test_busy_component_ranks_above_components_that_wait_for_it() -> None:
 
 
 def test_busy_component_with_a_missing_process_is_one_cause() -> None:
-    """In one line, since the one may be why of the other."""
+    """It is one line, because the missing process may be the reason."""
     gone = ProcessSnapshot("count-1", None, "CrashLoopBackOff: back-off 5m0s", 1_700_000_000.0)
     cause = only(
         component("count", [page("count-0", busy_seconds=9.9)], lag=(900, 900), gone=(gone,))
@@ -139,7 +142,7 @@ def test_rising_lag_raises_the_rank_of_a_busy_component() -> None:
 
 
 def test_component_scaled_to_0_is_the_first_cause() -> None:
-    """Before all else, with what waits for it; nobody waits for a process of it."""
+    """It comes before all others, and lists the components that wait for it."""
     count = component("count", [], processes=0, lag=(20_000, 25_000))
     away = component("sink", [], processes=2)
     first, second, third = bottlenecks_of([sentences({"pending_limit": 9.0}), split(), away, count])
@@ -150,7 +153,7 @@ def test_component_scaled_to_0_is_the_first_cause() -> None:
 
 
 def test_crashed_and_unready_pods_are_causes() -> None:
-    """Each with why, and since when where that is known; if nobody is left it stands still."""
+    """The cause has the reason and, if known, the time. Without any pod, the component is stopped."""
     gone = tuple(
         ProcessSnapshot(f"split-{number}", None, "Error", 1_700_000_000.0 + number)
         for number in (1, 2)
@@ -178,7 +181,7 @@ def test_crashed_and_unready_pods_are_causes() -> None:
 
 
 def test_kafka_outage_is_reported_once() -> None:
-    """However many wait for it; who is not there for another reason is told besides."""
+    """The number of affected components does not matter. Other missing processes are reported too."""
     says = {
         "not_ready": "Kafka has been unreachable since …: no broker answered",
         "kafka_away_since": 1_700_000_000.0,
@@ -196,7 +199,7 @@ def test_kafka_outage_is_reported_once() -> None:
 
 
 def test_deactivation_is_reported_once() -> None:
-    """By whom and since when, however many spouts it has; and no spout is slow then."""
+    """The cause has the operator and the time, for any number of spouts. Spouts are then not slow."""
     told = {
         "active": False,
         "remark": "deactivated since … from h (pid 1)",
@@ -221,7 +224,7 @@ def test_unreadable_source_is_a_cause() -> None:
 
 
 def test_stuck_transaction_is_a_cause() -> None:
-    """With where, and since when at the latest."""
+    """The cause has the partition and the latest possible start."""
     waits = "topic t partition 3: a transaction has been open for at least 12 s"
     cause = only(split(input_waits=waits, input_waits_since=1_700_000_000.0))
     assert (cause.kind, cause.evidence, cause.since) == (
@@ -236,7 +239,10 @@ def test_pending_limit_without_a_busy_component() -> None:
 
 
 def test_long_lag_of_an_idle_component_is_a_cause() -> None:
-    """By how much it does; what has some seconds of work before it holds nobody back. An acker's remedy is more of them."""
+    """The cause has its duration. A few seconds of backlog are not a cause.
+
+    For an acker, the remedy is more ackers.
+    """
     slow = component("count", [page("count-0", frames_in=100)], lag=(600, 600))
     assert only(slow).said == "count is 1 min behind, lag 600 records and steady"
     assert (
@@ -249,7 +255,7 @@ def test_long_lag_of_an_idle_component_is_a_cause() -> None:
 
 
 def test_spout_slower_than_its_source_is_a_cause() -> None:
-    """If nobody it sends to is slow, and it does not wait for its trees."""
+    """This requires that its consumers are idle and that it does not wait for its trees."""
     behind = {"lag": 9_000, "acked": 100}
     cause = only(sentences(**behind), split())
     assert (
@@ -265,14 +271,14 @@ def test_spout_slower_than_its_source_is_a_cause() -> None:
     ("executed", "hot"), [((9500, 500), True), ((90, 1), False), ((1000,) * 8, False)]
 )
 def test_one_hot_key(executed: tuple[int, ...], hot: bool) -> None:
-    """Of a few tasks nearly all tuples."""
+    """A key is hot if one of a few tasks executes nearly all tuples."""
     tasks = {str(7 + number): {"executed": count} for number, count in enumerate(executed)}
     found = kinds(component("count", [page("count-0", by_task=tasks)]))
     assert found == ([("count", "hot task")] if hot else [])
 
 
 def test_one_hot_key_of_many_tasks() -> None:
-    """Three times its share; the lag shows where it waits."""
+    """The task has three times its share, and the lag shows the waiting tuples."""
     tasks = {str(7 + number): {"executed": 6000 if number == 3 else 1000} for number in range(8)}
     cause = only(
         component(
@@ -298,7 +304,7 @@ def test_one_hot_key_of_many_tasks() -> None:
     ],
 )
 def test_long_waits_are_causes(wait: str, kind: str) -> None:
-    """If it is for a good part of the time; since when, if it has held all the while."""
+    """A wait is long if it takes much of the time. The cause has the start of a constant wait."""
     assert only(split(waits={wait: 6.0})).kind == kind
     assert bottlenecks_of([split(waits={wait: 0.5})]) == []
     before = page("split-0", waits_since={wait: 1_700_000_000.0})
@@ -317,7 +323,7 @@ def test_unready_process_shows_its_reason() -> None:
 
 
 def test_restarted_process_is_not_compared() -> None:
-    """Its counts are of another life, and what a spout's process says of its source too."""
+    """Its counts are of the new run, also the lag that a spout's process reports."""
     before = ProcessSnapshot("split-0", page("split-0", pid=3, source={"lag": 9}))
     after = ProcessSnapshot("split-0", page("split-0", busy_seconds=50.0, source={"lag": 900}))
     began = ComponentChange(
@@ -333,7 +339,7 @@ def test_restarted_process_is_not_compared() -> None:
 
 
 def test_snapshots_are_compared_component_by_component() -> None:
-    """One that is new has nothing before; one that is gone is told no more."""
+    """A new component has no earlier snapshot. A removed one is left out."""
     before = TopologySnapshot(1.0, {"old": ("bolt", 1)}, {"old": [ProcessSnapshot("old-0", None)]})
     after = TopologySnapshot(
         2.0,
@@ -352,7 +358,7 @@ def test_snapshots_are_compared_component_by_component() -> None:
 
 
 def visits(before: dict[str, Any], after: dict[str, Any], **more: Any) -> ComponentChange:
-    """A windowed bolt in two looks."""
+    """Builds two snapshots of a windowed bolt."""
     pages = [page("visits-0", **found, **more) for found in (before, after)]
     looks = [
         ComponentSnapshot(at, [ProcessSnapshot("visits-0", found)], None)
@@ -362,13 +368,13 @@ def visits(before: dict[str, Any], after: dict[str, Any], **more: Any) -> Compon
 
 
 def times(at: int | None, most: int | None = 500_000, waits_for: str = "task 2 of clicks") -> Any:
-    """What `/status` says of a task's watermark."""
+    """Builds the watermark of a task in `/status`."""
     own = {"watermark": at, "idle": False, "waits_for": waits_for, "waits_at": at, "most": most}
     return {"watermarks": {"3": own}}
 
 
 def test_late_tuples_are_a_cause_with_their_share() -> None:
-    """Only those since the first look."""
+    """Only late tuples since the first snapshot count."""
     found = only(
         visits(
             {"own": {"late_total": 5, "in_time_total": 100}},
@@ -381,7 +387,7 @@ def test_late_tuples_are_a_cause_with_their_share() -> None:
 
 
 def test_an_input_that_holds_event_time_back_is_a_cause() -> None:
-    """If another one is ahead, and it has not moved."""
+    """Another input must be ahead, and this one must not have moved."""
     found = only(visits(times(100_000), times(100_000)))
     assert found.kind == "event time"
     assert found.said.startswith("visits: event time stands still because of task 2 of clicks")

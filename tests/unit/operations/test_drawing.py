@@ -22,7 +22,7 @@ class Raises(BasicBolt):
 
 
 def test_a_complete_tree() -> None:
-    """Its proof in the first line, then a row for each tuple, below what it hangs on."""
+    """The first line has the proof. The other rows show each tuple below its anchor."""
     (tree,) = trees(["the cow"], HoldsAndSends(), third=True)
     first, *rows = draw(tree, SHAPE)
     assert "✓ complete, proven (init ⊕ " in first
@@ -35,7 +35,7 @@ def test_a_complete_tree() -> None:
 
 
 def test_unacked_tuple_of_an_open_tree_is_marked() -> None:
-    """And no values are shown unless they are asked for."""
+    """Values are shown only on request."""
     (tree,) = trees(["the moon"], Forgets())
     text = "\n".join(draw(tree, SHAPE))
     assert "… open" in text
@@ -46,7 +46,7 @@ def test_unacked_tuple_of_an_open_tree_is_marked() -> None:
 
 
 def test_failure_shows_task_and_error() -> None:
-    """What is others' text is for the caller to make printable, as it is printed."""
+    """The caller escapes the texts of users when it prints them."""
     (tree,) = trees(["word"], Raises())
     first, *rows = draw(tree, SHAPE)
     assert "✗ failed by count:" in first
@@ -55,7 +55,7 @@ def test_failure_shows_task_and_error() -> None:
 
 
 def test_similar_tuples_are_one_row() -> None:
-    """But not those that something is to be said of, or that others hang on."""
+    """Marked tuples and those with children have their own rows."""
     words = " ".join(["moon", *(f"w{n}" for n in range(30))])
     (tree,) = trees([words], Forgets())
     few = list(draw(tree, SHAPE))
@@ -72,10 +72,10 @@ def test_values_are_escaped_and_cut() -> None:
 
 
 def test_the_critical_path_goes_up_to_the_spout() -> None:
-    """From what was acked last."""
+    """It starts at the tuple that was acked last."""
     (tree,) = trees(["a"], HoldsAndSends(), third=True)
     path = critical_path(tree)
-    # All acks have one time here, so the sink may or may not be the last.
+    # All acks have the same time here, so the sink may or may not be the last.
     assert {"split", "count"} <= {tree.tuples[edge].first.target for edge in path}
 
 
@@ -90,7 +90,7 @@ def test_json_omits_the_values_by_default() -> None:
 
 
 def test_a_graph() -> None:
-    """For Graphviz."""
+    """The output is for Graphviz."""
     (tree,) = trees(["a b"], End())
     lines = list(to_dot(tree))
     assert lines[0] == "digraph tree {"

@@ -1,4 +1,4 @@
-"""Which dead letters are left, which are alike, and which are meant."""
+"""Dead letters: the current ones, similar ones, and the selection of a command."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def records(*letters: DeadLetter | None, key: bytes | None = b"k") -> list[Lette
 
 
 def test_last_letter_of_a_key_remains() -> None:
-    """A message that was given up again after a crash is there once."""
+    """A message that was given up twice because of a crash appears once."""
     found = current_letters(records(letter(attempts=1), letter(attempts=2)))
     assert [(one.number, one.letter.attempts) for one in found.letters] == [(1, 2)]
 
@@ -62,7 +62,7 @@ def test_tombstone_discards_only_earlier_letters() -> None:
 
 
 def test_letters_of_kstorm_0_1_without_keys_all_remain() -> None:
-    """And no time but Kafka's."""
+    """Their only time is Kafka's."""
     old = b'{"topology":"t","component":"lines","task":1,"reason":"cannot be deserialized: ValueError: 7","value":"eA=="}'
     found = current_letters([LetterRecord(number, None, old, at=99) for number in range(3)])
     assert [one.number for one in found.letters] == [0, 1, 2]
@@ -86,7 +86,7 @@ def test_kind_of_an_old_letter_is_inferred_from_its_reason(reason: str, kind: st
 
 
 def test_invalid_record_is_counted_and_replaces_no_letter() -> None:
-    """A stranger may write under any key."""
+    """Foreign programs can write under any key."""
     first = letter()
     found = current_letters([*records(first), LetterRecord(1, b"k", b"not mine")])
     assert (found.strange, [one.number for one in found.letters]) == (1, [0])
@@ -126,7 +126,7 @@ def test_a_message_is_masked(message: str, expected: str) -> None:
 def test_numbers_ids_and_quotes_do_not_change_the_fingerprint(
     one: int, other: int, first: Any, second: Any, name: str
 ) -> None:
-    """Letters that differ in nothing else are alike."""
+    """Letters with the same fingerprint belong to the same group."""
     assert fingerprint(failed(f"order {first} has {one} of 'x'")) == fingerprint(
         failed(f"order {second} has {other} of '{name}'")
     )
@@ -149,12 +149,12 @@ def test_kind_component_type_place_and_text_change_the_fingerprint(
 
 
 def test_fingerprint_is_the_same_in_every_release() -> None:
-    """Operators write it down."""
+    """Operators may have stored it."""
     assert fingerprint(failed("no such product 12")) == "d4878823"
 
 
 def test_groups() -> None:
-    """The largest first, each with the times and the number of its last."""
+    """The largest group comes first. Each has its times and the number of its last letter."""
     alike = [NumberedLetter(number, failed(f"no such product {number}")) for number in (3, 4, 9)]
     times = [NumberedLetter(one.number, _at(one.letter, 1000 * one.number)) for one in alike]
     found = group_letters([NumberedLetter(1, letter()), *times])
@@ -187,7 +187,7 @@ def test_groups() -> None:
     ],
 )
 def test_selection_requires_every_criterion(selection: LetterSelection, expected: set[int]) -> None:
-    """It is never compared with what a message holds."""
+    """The criteria do not include the message's content."""
     letters = [
         letter(reason="cannot be deserialized: ValueError: x", value=b"secret", at=1000),
         _at(failed("no such product 1"), 2000),

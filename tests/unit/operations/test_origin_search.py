@@ -1,4 +1,4 @@
-"""Finding a message in what frames say of where trees come from."""
+"""The search for a message in the origins that init frames contain."""
 
 from collections.abc import Callable
 from random import Random
@@ -34,7 +34,7 @@ def frame(*runs: OriginRun, roots: int | None = None) -> TopicRecord:
 
 
 def test_the_trees_of_a_message_are_found_in_a_frame() -> None:
-    """Each with its root, attempt, place and spout task; a message may be several tuples."""
+    """Each has its root, attempt, place and spout task. A message may have several tuples."""
     record = frame(
         OriginRun("lines", 2, 1, 2, 104),
         OriginRun("lines", 3, 1, 3, 104),
@@ -51,7 +51,7 @@ def test_the_trees_of_a_message_are_found_in_a_frame() -> None:
 
 
 def test_frames_without_origins_are_skipped() -> None:
-    """A release of before sends them; and what is no frame is none."""
+    """Earlier releases send them. Invalid frames are skipped too."""
     old = frame(roots=3)
     assert list(starts_in(old, MESSAGE)) == []
     assert range_in(old, "lines", 3) is None
@@ -63,7 +63,7 @@ def test_frames_without_origins_are_skipped() -> None:
 
 
 def test_first_attempts_give_the_range_of_a_partition() -> None:
-    """Retries do not, as they come whenever they come."""
+    """Retries come at any time, so they are ignored."""
     record = frame(
         OriginRun("lines", 3, 1, 3, 104),
         OriginRun("lines", 3, 2, 1, 9),
@@ -74,7 +74,10 @@ def test_first_attempts_give_the_range_of_a_partition() -> None:
 
 
 def log(offsets: list[int | None], reach: int = 1000) -> Callable[[int, int], MessageRange | None]:
-    """A log of records of which each has ten messages from an offset on, or none of the partition; a look sees so many."""
+    """Builds a probe of a log whose records each have ten messages from an offset on, or none.
+
+    One probe sees `reach` records.
+    """
 
     def probe(start: int, end: int) -> MessageRange | None:
         for at in range(start, min(end, start + reach)):
@@ -87,7 +90,7 @@ def log(offsets: list[int | None], reach: int = 1000) -> Callable[[int, int], Me
 
 @pytest.mark.parametrize("seed", range(30))
 def test_bisection_keeps_the_message_in_range(seed: int) -> None:
-    """Whatever frames of other partitions are between: the message is in what is left, and little is left."""
+    """Frames of other partitions do not matter. The remaining range is small and has the message."""
     random = Random(seed)
     mine = iter(range(0, 100_000, 10))
     offsets = [next(mine) if random.random() < 0.3 else None for _ in range(5000)]
@@ -101,7 +104,7 @@ def test_bisection_keeps_the_message_in_range(seed: int) -> None:
 
 
 def test_messages_beyond_the_log_are_searched_at_its_ends() -> None:
-    """And one that is older than all at the beginning."""
+    """A message older than the log is searched at its start."""
     offsets: list[int | None] = [1000 + 10 * at for at in range(2000)]
     before, after = narrow(0, 2000, 999_999, log(offsets), 50)
     assert before is not None
@@ -114,7 +117,7 @@ def test_messages_beyond_the_log_are_searched_at_its_ends() -> None:
 
 
 def test_sparse_partition_is_searched_completely() -> None:
-    """A look that comes to nothing tells nothing of what is behind it."""
+    """An empty probe gives no information about later records."""
     offsets: list[int | None] = [None] * 5000
     offsets[10], offsets[4500] = 0, 100
     before, after = narrow(0, 5000, 105, log(offsets, reach=100), 50)

@@ -1,4 +1,4 @@
-"""Trees as spans, read back by OTLP's own messages."""
+"""Trees as spans, decoded with OTLP's own messages."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -25,7 +25,7 @@ PRODUCER = f"00-{'ab' * 16}-{'cd' * 8}-01"
 
 @pytest.fixture
 def collector() -> Iterator[OtlpCollector]:
-    """Give one that listens."""
+    """Provide a listening collector."""
     with OtlpCollector() as found:
         yield found
 
@@ -36,7 +36,7 @@ def tree_of(sentence: str, forgets: bool = False) -> Tree:
 
 
 def test_each_tuple_is_a_child_span_of_its_anchor(collector: OtlpCollector) -> None:
-    """With the ids of root and edges, so that whoever knows a root knows the trace."""
+    """Spans have the ids of root and edges, so that a root identifies its trace."""
     tree = tree_of("the cow")
     assert otlp.export([tree], SHAPE, otlp.check_url(collector.url), lambda origin: "") == 6
     assert collector.requests == ["POST /v1/traces"]
@@ -64,7 +64,7 @@ def test_unacked_tuple_is_an_error_span(collector: OtlpCollector) -> None:
 
 
 def test_the_producers_span_is_linked(collector: OtlpCollector) -> None:
-    """If the message has its header, and that is one."""
+    """The message must have a valid header."""
     for header, links in (
         (PRODUCER, 1),
         ("", 0),
@@ -91,7 +91,7 @@ def _with_origin(one: AckerEntry) -> AckerEntry:
 
 
 class JoinsTwo(Bolt):
-    """Emits one word anchored to two, each of another message."""
+    """Emits one word anchored to two words of different messages."""
 
     def __init__(self) -> None:
         self.held: list[Tuple] = []
@@ -108,7 +108,7 @@ class JoinsTwo(Bolt):
 
 
 def test_a_tuple_in_two_trees_is_linked_to_its_other_span() -> None:
-    """It has a span in each of the two traces, each with a link to the other."""
+    """It has one span in each of the two traces, with a link to the other."""
     both = trees(["a", "b"], JoinsTwo(), third=True, tasks=1)
     spans = [
         span
@@ -128,7 +128,7 @@ def test_a_tuple_in_two_trees_is_linked_to_its_other_span() -> None:
 
 
 def test_timed_out_tree_is_an_error_span() -> None:
-    """Until when it did, as its spout tells nobody."""
+    """The spout reports no end, so the span ends at the timeout."""
     tree = tree_of("the moon", forgets=True)
     (span, *_) = otlp.spans_of(
         otlp.ExportedTree(tree, "timed out", tree.begun + 30_000), SHAPE, lambda origin: ""
@@ -150,7 +150,7 @@ def test_unusable_collector_is_reported(collector: OtlpCollector) -> None:
 
 
 def test_headers_are_sent(collector: OtlpCollector, tmp_path: Path) -> None:
-    """A login is in a file, one NAME: VALUE a line, and so are others."""
+    """A file has them, one NAME: VALUE per line, because they may contain a login."""
     file = tmp_path / "headers"
     file.write_text("Authorization: Bearer a b=\n\nX-Scope:words \r\n")
     with otlp.SpanCollector(otlp.check_url(collector.url), otlp.read_headers(file)) as sending:
@@ -165,7 +165,7 @@ def test_headers_are_sent(collector: OtlpCollector, tmp_path: Path) -> None:
     "line", ["Bearer secret", "A B: secret", "Name:", "Name: sécret", ": secret", "A: secret\x01"]
 )
 def test_invalid_header_is_not_quoted(tmp_path: Path, line: str) -> None:
-    """It may be a login: file and line are named, and what to write."""
+    """The header may contain a login. The error has the file, the line and the expected form."""
     file = tmp_path / "headers"
     file.write_text(f"Fine: too\n{line}\n")
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""What became of all trees, from the records of an acker and the completions."""
+"""The outcome of every tree, from the records of an acker and the completions."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from tests.unit.operations.rebuilding import Forgets, topology
 SHAPE = outline_of(topology(FeederSpout("sentence"), Forgets()))
 TASK = SHAPE.task_ids("feeder")[0]
 PATIENCE = 47_000
-"""One and a half message timeouts of 30 s, and a little."""
+"""One and a half message timeouts of 30 s, and a small margin."""
 
 
 def begin(outcomes: OutcomeTracker, at: int, *roots: int, begins: bool = False) -> None:
@@ -34,7 +34,7 @@ def end(outcomes: OutcomeTracker, at: int, acked: int = 0, failed: int = 0, rese
 
 
 def test_each_outcome_is_reported_once() -> None:
-    """Done in time is nothing to tell of; each other way is told once."""
+    """A tree that ends in time is not reported. Each other outcome is reported once."""
     outcomes = OutcomeTracker(SHAPE, SlownessRule(ms=2000))
     begin(outcomes, 1000, 1, 2, 3, 4)
     end(outcomes, 2000, acked=1)
@@ -58,7 +58,7 @@ def test_reset_restarts_the_timeout() -> None:
 
 
 def test_restarted_spout_forgets_its_earlier_trees() -> None:
-    """They did not time out; what it has emitted since may."""
+    """The earlier trees did not time out. Later ones may."""
     outcomes = OutcomeTracker(SHAPE, SlownessRule())
     begin(outcomes, 1000, 1)
     begin(outcomes, 5000, 2)
@@ -67,7 +67,7 @@ def test_restarted_spout_forgets_its_earlier_trees() -> None:
 
 
 def test_the_slowest_share() -> None:
-    """Of those that came lately."""
+    """The share applies to recent trees."""
     outcomes = OutcomeTracker(SHAPE, SlownessRule(share=0.01))
     for root in range(1, 1001):
         begin(outcomes, 1000, root)
@@ -76,7 +76,7 @@ def test_the_slowest_share() -> None:
 
 
 def test_oldest_open_trees_are_dropped_at_the_limit() -> None:
-    """The oldest are let go of, and counted; so is a failure of one whose beginning was not seen."""
+    """Dropped trees are counted. A failure without a known init is counted too."""
     outcomes = OutcomeTracker(SHAPE, SlownessRule(), most_open=10)
     begin(outcomes, 1000, *range(1, 31))
     outcomes.take(2000)

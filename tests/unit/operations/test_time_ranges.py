@@ -1,4 +1,4 @@
-"""Parts of time that are read once, held against sets of whole moments."""
+"""Time ranges that are read once, compared with sets of seconds."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,13 +9,13 @@ SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=6)
 
 
 def moments(spans: list[tuple[float, float]]) -> set[int]:
-    """Those that are in one of the spans."""
+    """Returns the whole seconds in the spans."""
     return {moment for start, until in spans for moment in range(int(start), int(until))}
 
 
 @given(rounds=st.lists(SPANS, max_size=5))
-def test_each_moment_is_told_once(rounds: list[list[tuple[float, float]]]) -> None:
-    """All that is wanted and was not told before; in order, apart from each other, and none empty."""
+def test_each_moment_is_fresh_once(rounds: list[list[tuple[float, float]]]) -> None:
+    """The spans cover the new moments only. They are sorted, separate and not empty."""
     spans, told = TimeRanges(), set[int]()
     for wanted in rounds:
         fresh = spans.fresh(wanted)

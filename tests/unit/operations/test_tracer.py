@@ -1,4 +1,7 @@
-"""The tracer reads no more than it takes, and finds what there is. On real servers: `tests/integration/test_trace.py`."""
+"""The tracer reads only the necessary records, and finds all of a tree.
+
+`tests/integration/test_trace.py` tests it on real servers.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -29,7 +32,10 @@ from tests.unit.operations.rebuilding import rebuilt, records, roots, topology
 BEGIN: Final = 1_700_000_000_000
 EVERY_MS: Final = 10_000
 HELD, FORGOTTEN = (9, 26), (5, 27)
-"""Sentences: the first two are acked ten or twenty seconds later. One of each lies in the last minute."""
+"""Sentence numbers. The held ones are acked ten or twenty seconds later.
+
+One of each kind is in the last minute.
+"""
 SAID: Final = (
     dict.fromkeys(HELD, "under the sun")
     | dict.fromkeys(FORGOTTEN, "over the moon")
@@ -39,7 +45,7 @@ SENTENCES: Final = [SAID.get(number, "the cow jumped") for number in range(30)]
 
 
 class Log(TopicLog):
-    """Records in memory, and which of them were read."""
+    """Records in memory that also stores the reads."""
 
     def __init__(self, found: Sequence[TopicRecord], places: Sequence[PartitionId]) -> None:
         self.budget = ReadBudget(10**9, 60)
@@ -52,14 +58,14 @@ class Log(TopicLog):
         return [place for place in self._of if place[0] == topic]
 
     def everything(self) -> list[TopicRecord]:
-        """In the order of time: one tree after the other."""
+        """Returns all records by time, one tree after the other."""
         return sorted(
             self.read({place: self.bounds(place) for place in self._of}),
             key=lambda record: record.timestamp,
         )
 
     def look_again(self) -> None:
-        """They do not grow."""
+        """The topics do not grow."""
 
     def bounds(self, place: PartitionId) -> PartitionBounds:
         return PartitionBounds(0, len(self._of[place]))
@@ -77,7 +83,7 @@ class Log(TopicLog):
 
 
 class Holds(Bolt):
-    """Never acks `moon`, and acks `sun` when `noon` comes."""
+    """Never acks `moon`, and acks `sun` at the word `noon`."""
 
     def execute(self, tuple: Tuple) -> None:
         if tuple["word"] == "sun":
@@ -90,7 +96,7 @@ class Holds(Bolt):
 
 @pytest.fixture(scope="module")
 def told() -> tuple[Log, Any]:
-    """Give the records of thirty sentences, ten seconds apart, and the topology."""
+    """Provide the records of thirty sentences, ten seconds apart, and the topology."""
     feeder = FeederSpout("sentence")
     stamped: dict[tuple[str, int, int], TopicRecord] = {}
     with LocalCluster(topology(feeder, Holds(), tasks=1)) as cluster:
@@ -110,10 +116,10 @@ def told() -> tuple[Log, Any]:
 
 @pytest.mark.parametrize("clock_ms", [0, -600_000, 600_000], ids=["right", "behind", "ahead"])
 @pytest.mark.parametrize("number", [0, *FORGOTTEN, *HELD, 20, len(SENTENCES) - 1])
-def test_what_is_read_is_enough(
+def test_tracer_reads_the_whole_tree(
     told: tuple[Log, Any], number: int, clock_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether a tree ended at once, ten seconds later or not at all, and whatever this machine's clock says."""
+    """The tree may end at once, ten seconds later or never. This machine's clock does not matter."""
     log, shape = told
     now = BEGIN + len(SENTENCES) * EVERY_MS + clock_ms
     monkeypatch.setattr(time, "time", lambda: now / 1000)
@@ -134,10 +140,13 @@ def test_what_is_read_is_enough(
 @pytest.mark.parametrize(
     ("number", "most_ms"), [(3, 10_000), (HELD[0], 40_000), (FORGOTTEN[0], 40_000)]
 )
-def test_no_more_is_read_than_it_takes(
+def test_tracer_reads_only_the_necessary_records(
     told: tuple[Log, Any], number: int, most_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a tree that ended what was written then, of one that is open as long as somebody waited for it; of tuples a moment."""
+    """A finished tree needs the records of its time, and an open one those of its timeout.
+
+    Tuple topics are read only for the moment of the init.
+    """
     log, shape = told
     monkeypatch.setattr(time, "time", lambda: (BEGIN + len(SENTENCES) * EVERY_MS) / 1000)
     root = roots(log.everything())[number]
@@ -155,7 +164,10 @@ def test_no_more_is_read_than_it_takes(
 
 @pytest.mark.parametrize("numbers", [[3], [4, 5], [9, 10], [0, 27]])
 def test_several_trees_are_read_at_once(told: tuple[Log, Any], numbers: Sequence[int]) -> None:
-    """By the same rule: all that there is of each, no record twice, and nothing of a time when none of them was at work."""
+    """The rule is the same: each tree is complete, and no record is read twice.
+
+    Times without work of any of the trees are not read.
+    """
     log, shape = told
     everything = log.everything()
     begun = {
@@ -188,8 +200,10 @@ def test_several_trees_are_read_at_once(told: tuple[Log, Any], numbers: Sequence
 def test_open_trees_are_read_at_once(
     told: tuple[Log, Any], numbers: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is as it is by itself. Of those that began in the last minute no record is read twice: what ackers heard is looked at
-    once for all, and tuples of one moment as well."""
+    """Each tree is the same as when it is read alone.
+
+    For trees of the last minute, no record is read twice, neither of the ackers nor of the bolts.
+    """
     log, shape = told
     monkeypatch.setattr(time, "time", lambda: (BEGIN + len(SENTENCES) * EVERY_MS) / 1000)
     everything = log.everything()
@@ -214,8 +228,10 @@ def test_open_trees_are_read_at_once(
         assert len(read) == len({record[:3] for record in read})
 
 
-def test_the_last_minute_is_no_more(told: tuple[Log, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long a topology waits for its trees: it is read whatever is asked, and once for all messages."""
+def test_recent_records_are_read_for_a_minute_only(
+    told: tuple[Log, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long message timeout does not matter. The last minute is read once for all messages."""
     log, shape = told
     now = BEGIN + len(SENTENCES) * EVERY_MS
     monkeypatch.setattr(time, "time", lambda: now / 1000)
@@ -229,7 +245,7 @@ def test_the_last_minute_is_no_more(told: tuple[Log, Any], monkeypatch: pytest.M
 
 
 def test_the_slowest_that_were_open_at_a_time(told: tuple[Log, Any]) -> None:
-    """Not those that began after it, however slow, nor those that were over; and not those that began before it is looked."""
+    """Trees that began later, or had ended, are excluded. Earlier records are not searched."""
     log, shape = told
     all_roots = roots(log.everything())
     begun = {root: BEGIN + number * EVERY_MS for number, root in enumerate(all_roots)}

@@ -21,7 +21,7 @@ from tests.unit.operations.rebuilding import (
 
 
 def test_complete_tree_is_proven_and_has_every_tuple() -> None:
-    """Init and acks cancel out; each tuple is below the one that it hangs on."""
+    """Init and acks cancel out, and each tuple is below its anchor."""
     (tree,) = trees(["the cow jumped"], End())
     assert tree.outcome == "acked"
     assert tree.proof.residual == 0
@@ -35,7 +35,7 @@ def test_complete_tree_is_proven_and_has_every_tuple() -> None:
 
 
 def test_each_message_has_its_own_tree() -> None:
-    """What is in one frame is told apart."""
+    """Tuples in one frame are assigned to their trees."""
     found = trees(["a b", "c", "d e f"], End())
     assert [len(tree.tuples) for tree in found] == [3, 2, 4]
     assert all(tree.proof.closed for tree in found)
@@ -43,7 +43,7 @@ def test_each_message_has_its_own_tree() -> None:
 
 @pytest.mark.parametrize("words", [3, 40, 600])
 def test_forgotten_tuple_is_found(words: int) -> None:
-    """In a tree of any size."""
+    """The tree may have any size."""
     (tree,) = trees([" ".join(["moon", *(f"w{n}" for n in range(words))])], Forgets())
     assert tree.outcome == "open"
     waiting = open_edges(tree)
@@ -54,7 +54,7 @@ def test_forgotten_tuple_is_found(words: int) -> None:
 
 @pytest.mark.parametrize("words", [3, 40, 100])
 def test_held_tuple_is_distinguished_from_its_children(words: int) -> None:
-    """What it was sent for is acked already, and announced only with its ack."""
+    """The tuples that it waits for are acked, and will be announced only with its own ack."""
     sentence = " ".join(["moon", *(f"w{n}" for n in range(words))])
     (tree,) = trees([sentence], HoldsAndSends(), third=True)
     waiting = open_edges(tree)
@@ -64,7 +64,7 @@ def test_held_tuple_is_distinguished_from_its_children(words: int) -> None:
 
 
 def test_parents_are_exact_if_the_frame_has_them() -> None:
-    """Otherwise there are several that it may be, if one task got several tuples of the tree."""
+    """Otherwise a tuple has several possible parents if a task got several tuples of the tree."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, HoldsAndSends(), third=True)) as cluster:
         feeder.feed(["same same"], 0)
@@ -97,7 +97,7 @@ def _saying(record: TopicRecord, parents: list[int]) -> TopicRecord:
 
 
 def test_the_message_of_a_tree_is_known_from_its_init() -> None:
-    """If the frame says it."""
+    """The message is known only if the frame contains it."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, End())) as cluster:
         feeder.feed(["a"], 0)
@@ -119,7 +119,7 @@ def _with_origin(record: TopicRecord) -> TopicRecord:
 
 
 def test_duplicate_records_count_once() -> None:
-    """Records may come in any order, and again."""
+    """Records may come in any order and more than once."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, End())) as cluster:
         feeder.feed(["a b"], 0)
@@ -132,7 +132,7 @@ def test_duplicate_records_count_once() -> None:
 
 
 def test_second_init_is_ignored() -> None:
-    """As in the ledger; else it would cancel out the first one."""
+    """The ledger ignores it too. Otherwise it would cancel out the first one."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, End())) as cluster:
         feeder.feed(["a b"], 0)

@@ -1,4 +1,7 @@
-"""What an exporter of traces leaves out and what it remembers; the whole of it is in `tests/integration/test_export_traces.py`."""
+"""The trees that a trace exporter skips, and its stored position.
+
+`tests/integration/test_export_traces.py` tests the whole exporter.
+"""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -20,7 +23,7 @@ MINUTE = 60_000
 
 
 class Tail:
-    """Finds a failed tree in each minute."""
+    """Contains a failed tree in each minute."""
 
     def __init__(self, begin: int) -> None:
         self.until = begin
@@ -33,11 +36,11 @@ class Tail:
 
 class Log:
     def look_again(self) -> None:
-        """It does not grow."""
+        """The log does not grow."""
 
 
 class Marks:
-    """How far it said that it was."""
+    """Records the stored positions."""
 
     def __init__(self) -> None:
         self.stored: list[int] = []
@@ -48,7 +51,7 @@ class Marks:
 
 @pytest.fixture
 def wanted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Give the roots of the trees that are read; none is found."""
+    """Provide the list of read roots. No tree is found."""
     found: list[int] = []
 
     def read(topology: object, log: object, outcomes: Sequence[TreeOutcome]) -> list[Any]:
@@ -76,7 +79,10 @@ def exporter(begin: int, limits: ExportLimits, marks: Any = None) -> TreeExporte
 
 
 def test_trees_beyond_the_age_limit_are_left_out(wanted: list[int]) -> None:
-    """It was away for half an hour: of the first quarter it only counts, and the rest is sent."""
+    """The exporter was away for half an hour.
+
+    It counts trees of the first part, and sends the rest.
+    """
     behind = exporter(NOW - 30 * MINUTE, ExportLimits(lag_ms=15 * MINUTE))
     while behind.tail.until < NOW:
         behind.step(NOW)
@@ -88,7 +94,7 @@ def test_trees_beyond_the_age_limit_are_left_out(wanted: list[int]) -> None:
 def test_position_is_stored_after_the_export(
     wanted: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What could not be read is tried again first, and is not marked as done."""
+    """An unreadable range is tried again first, and its position is not stored."""
     marks = Marks()
     begun = exporter(NOW - 3 * MINUTE, ExportLimits(), marks)
     begun.step(NOW)
@@ -112,7 +118,7 @@ def _fails(*_: object) -> None:
 def test_follower_reports_while_brokers_do_not_respond(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was done before the outage would otherwise be reported only after its end."""
+    """The earlier exports would otherwise be reported only after the outage."""
     waits: list[int] = []
 
     class OutError(Exception):

@@ -1,4 +1,4 @@
-"""Trees and verdicts for those who may not see what messages hold."""
+"""Trees and verdicts for operators without permission to see messages."""
 
 from math import inf
 
@@ -16,7 +16,7 @@ from tests.unit.operations.test_verdict import MESSAGE, NOW, Raises, tree_of
 
 @pytest.mark.parametrize("quiet", [True, False])
 def test_values_and_error_texts_are_removed(quiet: bool) -> None:
-    """Who failed it, by which error and where is."""
+    """The task, the type of the error and the place remain."""
     tree = tree_of(Raises())
     shape = outline_of(topology(FeederSpout("sentence"), Raises()))
     text = "\n".join(draw(redact_values(tree) if quiet else tree, shape, values=True))
@@ -27,7 +27,7 @@ def test_values_and_error_texts_are_removed(quiet: bool) -> None:
 
 @pytest.mark.parametrize(("kind", "said"), [("failed", "failed"), ("", "of an unknown kind")])
 def test_dead_letter_keeps_only_its_kind(kind: str, said: str) -> None:
-    """As its reason has the text of the error."""
+    """Its reason would contain the text of the error."""
     facts = MessageFacts(
         now=NOW, timeout_ms=inf, letters=[LetterFact(17, "failed: no such word moon", kind)]
     )

@@ -1,4 +1,4 @@
-"""What a tree waited for at the moment when its spout gave it up."""
+"""The reason why a tree was open when its spout timed it out."""
 
 import re
 
@@ -10,7 +10,7 @@ _LATER = 1_000_000
 
 
 def last_ack(tree: Tree) -> int:
-    """When the tree was complete."""
+    """Returns the time of the tree's completion."""
     assert tree.ended is not None
     assert tree.proof.closed is not None
     return tree.proof.closed.timestamp
@@ -25,7 +25,7 @@ def test_unacked_tuple_is_named_with_task_and_position() -> None:
 
 
 def test_late_ack_is_reported_as_too_late() -> None:
-    """The tree was complete in the end, too late for its spout."""
+    """The tree completed after its spout had given it up."""
     (tree,) = trees(["moon"], End())
     assert timeout_reasons([tree], _LATER) == [
         f"nothing: the tree {tree.root:016x} was complete, but its spout had not received the completion"

@@ -1,4 +1,4 @@
-"""Whatever goes wrong, what is said of a tree is true: trees are rebuilt from the records of random schedules among faults."""
+"""Trees rebuilt from the records of random schedules with faults: every verdict is true."""
 
 from collections.abc import Callable, Sequence
 from unittest.mock import patch
@@ -15,11 +15,14 @@ SEEDS = range(100)
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:coroutine .* was never awaited"
-)  # schedules are broken off amid executions
+)  # schedules stop during executions
 
 
 def test_acked_trees_are_proven_and_open_trees_name_unacked_tuples() -> None:
-    """At least once: three of four open trees have a tuple named for certain, and acks of all that are complete are told apart."""
+    """With at least once, three of four open trees have a definitely unacked tuple.
+
+    The acks of all completed trees are assigned to their tuples.
+    """
     rebuilt = Rebuilt()
     for seed in SEEDS:
         explore_trees(seed, rebuilt)
@@ -33,7 +36,7 @@ def test_acked_trees_are_proven_and_open_trees_name_unacked_tuples() -> None:
 
 
 def test_trees_of_exactly_once_schedules() -> None:
-    """Nothing is acked twice there, and nothing that nobody announced."""
+    """With exactly once, no tuple is acked twice or without an announcement."""
     rebuilt = Rebuilt()
     for seed in range(60):
         explore_exact_trees(seed, rebuilt)
@@ -83,7 +86,7 @@ def _no_acks_cancel_out(tree: Tree) -> OpenEdges:
     ],
 )
 def test_schedules_find_each_mutant(where: str, mutant: Callable[..., object], within: int) -> None:
-    """Each rule taken out in turn is noticed."""
+    """Removing any single rule is detected."""
     with patch(where, mutant), pytest.raises(AssertionError, match=r"^seed \d+: "):
         _explore(within)
 

@@ -1,4 +1,4 @@
-"""Why a message is not done: each answer there is, from records of a small topology and facts beside them."""
+"""The reasons why a message is not done: every answer, from records of a small topology and facts."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -34,7 +34,7 @@ def tree_of(
     second: Bolt | BasicBolt,
     change: Callable[[list[TopicRecord]], list[TopicRecord]] = lambda found: found,
 ) -> Tree:
-    """The first tree of one sentence, of records that are `change`d."""
+    """Returns the first tree of one sentence. `change` edits its records."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, second)) as cluster:
         feeder.feed(["the moon"], 0)
@@ -58,7 +58,7 @@ EXECUTED = {("t.count", partition): 9 for partition in range(2)}
 
 
 def test_forgotten_tuple_is_held() -> None:
-    """Its frame is committed, and nothing was heard of it."""
+    """Its frame is committed, and no ack has come."""
     verdict = asked(
         [tree_of(Forgets())],
         committed=EXECUTED,
@@ -71,18 +71,18 @@ def test_forgotten_tuple_is_held() -> None:
     assert verdict.blocked[0].component == "count"
     assert f"count[{verdict.blocked[0].task}]" in verdict.said
     assert "it will be replayed" not in verdict.said
-    assert "it should have been replayed by" in verdict.said  # it is a minute old
+    assert "it should have been replayed by" in verdict.said  # the message is a minute old
 
 
 class Holds(Bolt):
-    """Neither acks nor fails any word, like a join that waits for both halves."""
+    """Never acks or fails a word, like a join that waits for the other half."""
 
     def execute(self, tuple: Tuple) -> None:
         pass
 
 
 def test_each_half_that_a_join_holds_is_named() -> None:
-    """In the one line, because the other half is often the one to look at."""
+    """The line has each half, because the other half is often the interesting one."""
     verdict = asked([tree_of(Holds())], committed=EXECUTED)
     assert len(verdict.blocked) == 2
     first, second = verdict.blocked
@@ -99,7 +99,7 @@ def test_no_replay_with_exactly_once_or_without_a_timeout() -> None:
 
 
 def test_queued_tuple_without_a_process() -> None:
-    """With the frames before it."""
+    """The verdict has the number of frames before it."""
     verdict = asked([tree_of(Forgets())], owners={("t.split", 0): "split-0"})
     assert verdict.kind is VerdictKind.QUEUED
     assert verdict.said.startswith(
@@ -113,11 +113,11 @@ def test_queued_tuple_without_a_process() -> None:
         "5,312 frames ahead, no process runs it"
         in asked([later], owners={("t.split", 0): "split-0"}).said
     )
-    assert "no process" not in asked([later]).said  # nobody has asked who is there
+    assert "no process" not in asked([later]).said  # the owners are unknown
 
 
 def test_acker_behind() -> None:
-    """All is acked, and it has not read that."""
+    """All tuples are acked, but the acker has not read the acks."""
     tree = tree_of(End(), without("t.feeder.__completions"))
     verdict = asked([tree], ends={("t.__acker", 0): 52}, owners={("t.split", 0): "split-0"})
     assert (verdict.kind, verdict.said) == (
@@ -128,7 +128,7 @@ def test_acker_behind() -> None:
 
 
 def test_complete_message_waits_for_its_offset() -> None:
-    """It waits for those before it, or for the next write."""
+    """The offset waits for earlier messages or for the next write."""
     tree = tree_of(End())
     assert asked([tree]).kind is VerdictKind.NOT_STORED
     assert "the oldest unfinished one is lines/3/17" in asked([tree], stored=17).said
@@ -136,7 +136,7 @@ def test_complete_message_waits_for_its_offset() -> None:
 
 
 def test_finished_range_gives_the_outcome() -> None:
-    """Of a message that is below the stored offset."""
+    """The message is below the stored offset."""
     of = FinishedRange(v=1, start=90, end=110, at=50_000, n={"acked": 20})
     said = asked([], stored=110, finished=[of]).said
     assert said == "done at 00:00:50 UTC (10.0 s ago)"
@@ -153,7 +153,7 @@ def test_finished_range_gives_the_outcome() -> None:
 
 
 def test_failure_shows_task_error_and_retry() -> None:
-    """The note of the bolt's task comes with it."""
+    """The note comes from the bolt's task."""
     tree = tree_of(Raises())
     retries = RetryPolicy(2000, 2.0, 60_000, 3)
     verdict = asked([tree], retries=retries, tasks={3: "count:3", 2: "count:2"})
@@ -168,7 +168,7 @@ def test_failure_shows_task_error_and_retry() -> None:
 
 
 def test_a_dead_letter_is_named() -> None:
-    """By its number, and with its reason."""
+    """The verdict has its number and its reason."""
     verdict = asked([tree_of(Raises())], letters=[LetterFact(17, "failed 3 times")])
     assert (verdict.kind, verdict.said) == (VerdictKind.DEAD, "dead letter #17: failed 3 times")
 
@@ -177,7 +177,10 @@ CHECK = TupleLetter(304, "check", "ValueError", frozenset(["000000000000002a"]))
 
 
 def test_a_message_is_done_except_for_its_dead_tuples() -> None:
-    """The letters are named; an open tree keeps its reason, and a message without such letters its words."""
+    """The verdict names the letters.
+
+    An open tree keeps its reason, and other messages their verdict.
+    """
     tree = tree_of(End())
     done = asked([], stored=110, tuple_letters=[CHECK])
     assert (done.kind, done.letters, done.is_final) == (VerdictKind.EXCEPT, [304], True)
@@ -192,7 +195,7 @@ def test_a_message_is_done_except_for_its_dead_tuples() -> None:
 
 
 def test_letters_are_joined_by_root() -> None:
-    """Of any of the message's trees; letters of whole messages have no roots."""
+    """The root may be of any tree of the message. Letters of whole messages have no roots."""
     assert of_roots([CHECK], [41, 42]) == [CHECK]
     assert of_roots([CHECK], [41, 43]) == []
     letter = DeadLetter(topology="t", component="check", task=2, reason="failed", kind="failed")
@@ -234,13 +237,13 @@ def test_tuple_acked_twice_is_never_complete() -> None:
 
 
 def _acked_again(found: list[TopicRecord]) -> list[TopicRecord]:
-    """The last record that its acker gets comes twice."""
+    """Repeats the last record of the acker."""
     last = max((r for r in found if r.topic == "t.__acker"), key=lambda record: record.offset)
     return [*without("t.feeder.__completions")(found), last._replace(offset=last.offset + 1)]
 
 
 def test_tuple_without_a_record() -> None:
-    """It is on its way, or was lost with its process."""
+    """The record is in flight, or was lost with its process."""
     verdict = asked([tree_of(Forgets(), without("t.count"))])
     assert verdict.kind in (VerdictKind.ON_ITS_WAY, VerdictKind.UNSURE)
     assert "in no record" in verdict.said
@@ -252,7 +255,7 @@ def test_tree_without_its_init() -> None:
 
 
 def test_incomplete_tree_of_an_attempt_decides() -> None:
-    """A message may be several tuples."""
+    """A message may have several tuples."""
     done, open_one = tree_of(End()), tree_of(Forgets())
     for trees in ([done, open_one], [open_one, done]):
         assert asked(trees, committed=EXECUTED).kind is VerdictKind.HELD

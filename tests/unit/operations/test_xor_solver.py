@@ -1,4 +1,4 @@
-"""Which ids a value was made of."""
+"""Recovery of the ids whose XOR is a given value."""
 
 from functools import reduce
 from operator import xor
@@ -8,7 +8,7 @@ from kstorm.operations.trees.xor_solver import MOST_UNKNOWN, XorSpan, one_or_two
 
 
 def test_the_parts_of_a_sum_are_found() -> None:
-    """Of as many ids as are believed in."""
+    """The solver takes up to `MOST_UNKNOWN` ids."""
     random = Random(3)
     ids = [random.getrandbits(64) for _ in range(MOST_UNKNOWN)]
     span = XorSpan(ids)
@@ -19,20 +19,20 @@ def test_the_parts_of_a_sum_are_found() -> None:
 
 
 def test_unrelated_value_has_no_parts() -> None:
-    """With a few ids there is no answer by chance."""
+    """With few ids, no subset matches by chance."""
     random = Random(4)
     span = XorSpan([random.getrandbits(64) for _ in range(20)])
     assert all(span.parts_of(random.getrandbits(64)) is None for _ in range(1000))
 
 
 def test_dependent_ids_are_detected() -> None:
-    """There is no one answer then."""
+    """Then the answer is not unique."""
     assert not XorSpan([1, 2, 3]).unique
     assert XorSpan([1, 2, 4]).unique
 
 
 def test_one_or_two_of_very_many() -> None:
-    """No elimination is needed for that."""
+    """The solver needs no elimination for that."""
     random = Random(5)
     ids = [random.getrandbits(64) for _ in range(5000)]
     assert one_or_two(ids, ids[17]) == [17]

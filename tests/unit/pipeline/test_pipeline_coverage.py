@@ -36,7 +36,7 @@ def test_intervals_behave_like_a_set_of_numbers(
 
 
 def test_overlapping_ranges_leave_no_gap() -> None:
-    """As after a crash. Offsets after the stored one are not due."""
+    """Ranges overlap after a crash. Offsets after the stored one are not due."""
     account = CoverageAccount.of(
         [FinishedRange(0, 10), FinishedRange(10, 20), FinishedRange(15, 30)]
     )

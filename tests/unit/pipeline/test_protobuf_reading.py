@@ -93,7 +93,7 @@ ABSENT = dict.fromkeys(
 
 
 def test_absent_fields_and_zeros_without_presence_are_null() -> None:
-    """As in Spark's own reader. A zero in a field with presence is zero."""
+    """Spark's own reader does the same. A zero in a field with presence is zero."""
     assert row(ORDER, b"") == ABSENT
     zero = ORDER(plain="", said="", box=0, inner={}, route=0, wrapped={})
     assert row(ORDER, zero.SerializeToString()) == ABSENT | {
@@ -328,7 +328,7 @@ def test_inconsistent_files_are_refused() -> None:
         )
 
 
-# What takes much memory
+# Large memory use
 
 
 def bombs() -> Any:

@@ -1,4 +1,4 @@
-"""A queue in memory that keeps to the rules of real ones: what is open is nobody else's until it is put back or gone."""
+"""A queue in memory with the rules of real queues: an open message has one reader."""
 
 from collections import deque
 from itertools import count
@@ -18,15 +18,15 @@ from kstorm.queues import (
 
 
 class MemoryQueue:
-    """Whoever opens a reader by these ports reads this queue. A new reader disconnects the ones before it."""
+    """The queue of all readers opened by its ports. A new reader disconnects the earlier ones."""
 
     def __init__(self, *messages: bytes) -> None:
         self.waiting = deque(messages)
         self.done: list[bytes] = []
-        """What was acked, in order."""
+        """The acked messages, in order."""
         self.readers: list[MemoryReader] = []
         self.opened_with: list[object] = []
-        """The arguments of every opening."""
+        """The arguments of each opening."""
         self.resources = {QUEUES: QueuePorts(self._open, self._open)}
 
     @property
@@ -42,7 +42,7 @@ class MemoryQueue:
 
 
 class MemoryReader:
-    """A `QueueReader` that has fetched two messages ahead, as one with a prefetch would."""
+    """A `QueueReader` that has prefetched two messages."""
 
     def __init__(self, queue: MemoryQueue, number: int) -> None:
         self._queue, self._number, self._tags = queue, number, count()
@@ -96,6 +96,6 @@ class MemoryReader:
 
 
 def spouts() -> list[QueueSpout]:
-    """One of each kind, on a queue of lines."""
+    """Builds one spout of each kind, on a queue of lines."""
     rabbit = RabbitMQSpout(RabbitMQConfig("lines", scheme=SchemeAsMultiScheme(StringScheme())))
     return [rabbit, KestrelSpout("localhost", 22133, "lines", StringScheme())]

@@ -1,4 +1,4 @@
-"""The settings of the queue spouts: what they refuse, and what follows from them."""
+"""The settings of the queue spouts: rejected values, and derived ones."""
 
 import sys
 from collections.abc import Callable
@@ -92,7 +92,7 @@ def test_a_value_that_cannot_work_is_refused_by_name(make: Callable[[], Any], sa
 
 
 def test_repr_contains_no_password() -> None:
-    """Neither by the config nor by what holds it."""
+    """This covers the config and its owner."""
     config = RabbitMQConfig(
         "q", username="me", password="very-secret", password_file="/secrets/rabbit"
     )
@@ -110,14 +110,17 @@ def test_rabbitmq_port_defaults_depend_on_tls() -> None:
 
 
 def test_prefetch_defaults_to_the_pending_limit() -> None:
-    """And never more than AMQP can say, where 0 would mean no limit at all."""
+    """It is never more than AMQP can encode, because 0 would mean no limit."""
     assert RabbitMQConfig("q").prefetch(2000) == 2000
     assert RabbitMQConfig("q").prefetch(1_000_000) == 65_535
     assert RabbitMQConfig("q", prefetch_count=10).prefetch(2000) == 10
 
 
 def test_reconnect_pauses_grow() -> None:
-    """Doubling from 0.5 s up to 30 s; a pause is shortened by up to a half, so that not all consumers come at once."""
+    """They double from 0.5 s to 30 s.
+
+    Each is randomly shortened by up to half, to spread reconnects.
+    """
     one = RabbitMQConfig("q")
     assert [one.delay(failures, 0) for failures in range(1, 10)] == [
         0.5,
@@ -140,7 +143,10 @@ def test_the_next_host_is_tried_at_once_and_a_pause_made_when_all_have_failed() 
 
 
 def test_kestrel_hosts_are_spread_over_tasks_as_storm_does() -> None:
-    """Fewer tasks than hosts: each task reads all hosts, or some host would have no reader. Else one host each, in turn."""
+    """With fewer tasks than hosts, each task reads all hosts.
+
+    Otherwise each task has one host, in turn.
+    """
     hosts = host_infos(["a", "b:1", "c"], 22133)
     assert hosts == [HostInfo("a", 22133), HostInfo("b", 1), HostInfo("c", 22133)]
     assert hosts_for_task(hosts, 1, 2) == hosts
@@ -153,15 +159,18 @@ def test_kestrel_hosts_are_spread_over_tasks_as_storm_does() -> None:
 
 
 def test_open_reads_are_bounded_by_the_pending_limit() -> None:
-    """Over all hosts together; but a host without a connection would never be read."""
+    """The bound is over all hosts, but each host has at least one connection."""
     config = KestrelConfig(open_reads=50)
     assert config.open_reads_per_host(1, 2000) == 50
     assert config.open_reads_per_host(3, 60) == 20
     assert config.open_reads_per_host(3, 1) == 1
 
 
-def test_the_kestrel_spout_of_storms_documentation_can_be_written_as_it_stands_there() -> None:
-    """`new KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", new StringScheme())`, and without a scheme."""
+def test_kestrel_spout_of_storms_documentation_is_accepted() -> None:
+    """The call is `new KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", new StringScheme())`.
+
+    The scheme is optional.
+    """
     for spout, field in (
         (KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", StringScheme()), "str"),
         (KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue"), "bytes"),

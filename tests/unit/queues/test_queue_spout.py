@@ -1,4 +1,4 @@
-"""What holds of both queue spouts: the queue has a message until its whole tree is complete."""
+"""Tests of the RabbitMQ and Kestrel spouts: the queue has a message until its tree is complete."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ class Hold(Bolt):
 
 
 class FailOnce(BasicBolt):
-    """Fails each value the first time that it sees it."""
+    """Fails each value at its first occurrence."""
 
     seen: set[str]
 
@@ -58,7 +58,10 @@ class FailOnce(BasicBolt):
 
 
 class Words:
-    """A multi-scheme: one tuple a word. It cannot read b'!', makes of b'?' a tuple that nobody declared, and of b'#' none."""
+    """A multi-scheme with one tuple per word.
+
+    It cannot read b'!', makes an undeclared tuple of b'?', and no tuple of b'#'.
+    """
 
     output_fields = Fields("word")
 
@@ -91,7 +94,7 @@ def held_by(cluster: LocalCluster) -> list[Tuple]:
 
 
 def release(cluster: LocalCluster, tuple: Tuple, verdict: str) -> None:
-    """Has the bolt ack or fail a tuple that it holds, and all that follows from it happen."""
+    """Makes the bolt ack or fail a held tuple, and runs until idle."""
     bolt = cluster.instance("bolt")
     assert isinstance(bolt, Hold)
     bolt.held.remove(tuple)
@@ -102,7 +105,7 @@ def release(cluster: LocalCluster, tuple: Tuple, verdict: str) -> None:
 
 @pytest.mark.parametrize("spout", spouts(), ids=["rabbitmq", "kestrel"])
 def test_message_is_acked_when_its_tree_is_complete(spout: QueueSpout, local_cluster: Make) -> None:
-    """While the bolt holds the tuple, the message is open: neither done nor anybody else's."""
+    """While the bolt holds the tuple, the message is open: it is not done, and no reader gets it."""
     queue = MemoryQueue(b"a b")
     cluster = local_cluster(topology(spout, Hold()), resources=queue.resources)
     cluster.run_until_idle()
@@ -115,7 +118,7 @@ def test_message_is_acked_when_its_tree_is_complete(spout: QueueSpout, local_clu
 
 @pytest.mark.parametrize("spout", spouts(), ids=["rabbitmq", "kestrel"])
 def test_failed_message_is_returned_and_redelivered(spout: QueueSpout, local_cluster: Make) -> None:
-    """Each fails once, and each is done in the end."""
+    """Each message fails once, and is done in the end."""
     queue = MemoryQueue(b"a", b"b", b"c")
     cluster = local_cluster(topology(spout, FailOnce()), resources=queue.resources)
     cluster.run_until_idle()
@@ -126,7 +129,7 @@ def test_failed_message_is_returned_and_redelivered(spout: QueueSpout, local_clu
 
 @pytest.mark.parametrize("spout", spouts(), ids=["rabbitmq", "kestrel"])
 def test_timed_out_message_is_returned(spout: QueueSpout, local_cluster: Make) -> None:
-    """The bolt never says anything: after 1 to 1.5 message timeouts the queue has it again, and it is emitted again."""
+    """The bolt never acks. After 1 to 1.5 message timeouts the queue has the message again."""
     queue = MemoryQueue(b"a")
     cluster = local_cluster(topology(spout, Hold()), resources=queue.resources)
     cluster.advance_time(46)
@@ -139,7 +142,10 @@ def test_timed_out_message_is_returned(spout: QueueSpout, local_cluster: Make) -
 def test_spout_crash_loses_no_message(
     spout: QueueSpout, local_cluster: Make, kstorm_seed: int
 ) -> None:
-    """Its connection dies with it: the queue has back what was open, and the next life emits it."""
+    """The connection ends too, so the queue has its open messages again.
+
+    The new process emits them.
+    """
     messages = [b"%d" % number for number in range(12)]
     queue = MemoryQueue(*messages)
     cluster = local_cluster(topology(spout, FailOnce()), resources=queue.resources)
@@ -170,7 +176,7 @@ def test_a_message_of_several_tuples_leaves_with_the_last_of_their_trees(
 def test_message_with_a_failed_tuple_is_returned_once(
     local_cluster: Make,
 ) -> None:
-    """What is heard of its other trees then is of no account, neither for the old attempt nor for the new one."""
+    """Later completions of its other trees affect neither the old attempt nor the new one."""
     queue = MemoryQueue(b"a b c")
     cluster = words_of(queue, local_cluster, Hold())
     cluster.run_until_idle()
@@ -184,7 +190,7 @@ def test_message_with_a_failed_tuple_is_returned_once(
     for tuple in list(held_by(cluster)):
         release(cluster, tuple, "ack")
     assert queue.done == [b"a b c"]
-    assert cluster.errors == []  # the queue knows of nothing that is acked or put back twice
+    assert cluster.errors == []  # the queue has no message that was acked or returned twice
 
 
 def test_a_message_without_tuples_is_done_at_once(local_cluster: Make) -> None:
@@ -207,7 +213,7 @@ def test_a_message_without_tuples_is_done_at_once(local_cluster: Make) -> None:
 def test_unemittable_message_is_acked_after_its_dead_letter_is_stored(
     value: bytes, reason: str, local_cluster: Make
 ) -> None:
-    """With its bytes; what comes after it is processed."""
+    """The letter has its bytes. Later messages are processed."""
     queue = MemoryQueue(value, b"a")
     cluster = words_of(queue, local_cluster, Hold())
     while cluster.step():
@@ -237,7 +243,7 @@ class Picky(CustomStreamGrouping):
 
 
 class Take(BasicBolt):
-    """Takes everything."""
+    """Accepts every tuple."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """Does nothing."""
@@ -247,7 +253,7 @@ class Take(BasicBolt):
 def test_a_message_on_which_a_grouping_raises_is_a_dead_letter(
     value: bytes, local_cluster: Make
 ) -> None:
-    """None of its tuples is emitted, it does not stay open for ever, and what comes after it is processed."""
+    """None of its tuples is emitted, it is finished, and the next messages are processed."""
     queue = MemoryQueue(b"a", value, b"b")
     builder = TopologyBuilder("t")
     builder.set_spout("lines", RabbitMQSpout(RabbitMQConfig("words", scheme=Words())))
@@ -267,7 +273,7 @@ def test_a_message_on_which_a_grouping_raises_is_a_dead_letter(
 
 
 def test_open_messages_are_limited(local_cluster: Make) -> None:
-    """Two trees are allowed: the rest waits in the reader or in the queue."""
+    """With a limit of two trees, the other messages wait in the reader or in the queue."""
     queue = MemoryQueue(*(b"%d" % number for number in range(9)))
     cluster = words_of(queue, local_cluster, Hold(), topology_max_spout_pending=2)
     cluster.run_until_idle()
@@ -277,7 +283,7 @@ def test_open_messages_are_limited(local_cluster: Make) -> None:
 
 
 def test_the_readers_limit_is_the_pending_limit(local_cluster: Make) -> None:
-    """RabbitMQ learns how many messages to send ahead, Kestrel's reader how many connections to make to each host."""
+    """It is RabbitMQ's prefetch, and the number of Kestrel's connections per host."""
     queue = MemoryQueue()
     for spout in spouts():
         local_cluster(
@@ -291,14 +297,14 @@ def test_the_readers_limit_is_the_pending_limit(local_cluster: Make) -> None:
 
 
 def test_without_ackers_messages_are_acked_on_emit(local_cluster: Make) -> None:
-    """Best effort, as in Storm."""
+    """This is best effort, as in Storm."""
     queue = MemoryQueue(b"a b")
     words_of(queue, local_cluster, Hold(), topology_acker_executors=0).run_until_idle()
     assert queue.done == [b"a b"]
 
 
 def test_deactivated_spout_returns_fetched_messages_and_closed_spout_all() -> None:
-    """A task that is moved lets its trees finish, while others may have what it only had fetched ahead."""
+    """A task that is moved finishes its trees. Others may get its prefetched messages."""
     queue = MemoryQueue(b"a", b"b", b"c")
     spout = RabbitMQSpout(RabbitMQConfig("words", scheme=Words()))
     wired = topology(spout, Hold(), topology_max_spout_pending=1)
@@ -315,7 +321,7 @@ def test_deactivated_spout_returns_fetched_messages_and_closed_spout_all() -> No
 
 
 def test_a_problem_is_shown_to_the_readiness_check_and_reported_once(local_cluster: Make) -> None:
-    """It is not repeated at every call, and a new one after it is gone is reported again."""
+    """It is not repeated at every call. A later problem is reported again."""
     queue = MemoryQueue()
     cluster = words_of(queue, local_cluster, Hold())
     cluster.run_until_idle()

@@ -54,7 +54,10 @@ ENTRY = {"word": "cow", "count": 3}
 
 
 def word_count() -> Any:
-    """A class as protoc would generate it: message WordCount { string word = 1; int64 count = 2; repeated string tags = 3; }"""
+    """Builds the class that protoc would generate for WordCount.
+
+    message WordCount { string word = 1; int64 count = 2; repeated string tags = 3; }
+    """
     file = descriptor_pb2.FileDescriptorProto(
         name="word_count.proto", package="words", syntax="proto3"
     )
@@ -84,7 +87,7 @@ def stub() -> Iterator[RegistryStub]:
 
 @pytest.fixture
 def opened() -> Iterator[Callable[[Any], Any]]:
-    """Return a function that opens a copy of a scheme or serializer, as a task does."""
+    """Provide a function that opens a copy of a scheme or serializer, as a task does."""
     running: list[Any] = []
 
     def open_copy(template: Any) -> Any:
@@ -99,7 +102,7 @@ def opened() -> Iterator[Callable[[Any], Any]]:
 
 
 def at_last(call: Callable[[], T]) -> T:
-    """What a call comes to when it no longer says `NotYetError`."""
+    """Returns the result of a call once it no longer raises `NotYetError`."""
     deadline = time.monotonic() + 20
     while True:
         try:
@@ -110,7 +113,7 @@ def at_last(call: Callable[[], T]) -> T:
 
 
 def kinds(url: str) -> dict[str, tuple[Any, Any]]:
-    """A scheme and a serializer of each kind."""
+    """Returns a scheme and a serializer of each kind."""
     registry = SchemaRegistry(url)
     return {
         "avro": (AvroScheme(registry, "count", "word"), AvroSerializer(registry, AVRO)),
@@ -128,7 +131,10 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def test_scheme_reads_records_of_its_serializer(stub: RegistryStub, opened: Any, kind: str) -> None:
-    """The schema is registered under the topic's subject, once; its id comes before the bytes; fields are in order."""
+    """The schema is registered once under the topic's subject. Its id precedes the bytes.
+
+    The fields are in order.
+    """
     scheme, serializer = map(opened, kinds(stub.url)[kind])
     written = at_last(lambda: serializer.serialize("counts", ENTRY))
     assert written[:5] == b"\x00\x00\x00\x00\x01"
@@ -143,7 +149,10 @@ def test_scheme_reads_records_of_its_serializer(stub: RegistryStub, opened: Any,
 
 
 def test_registry_outage_loses_no_message(opened: Any, kind: str) -> None:
-    """Reading and writing say "not yet" and why, without showing the login; when the registry is up, they continue."""
+    """Reading and writing raise `NotYetError` with the reason and without the login.
+
+    They continue when the registry is up.
+    """
     port = reserve_port()
     scheme, serializer = map(opened, kinds(f"http://user:secret@127.0.0.1:{port}")[kind])
     for call in (
@@ -159,7 +168,7 @@ def test_registry_outage_loses_no_message(opened: Any, kind: str) -> None:
 
 
 def reasons_of(call: Callable[[], Any], wanted: str) -> str:
-    """The reason why not yet that has these words."""
+    """Waits until the reason of `NotYetError` has these words, and returns it."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         with pytest.raises(NotYetError) as error:
@@ -174,7 +183,7 @@ def reasons_of(call: Callable[[], Any], wanted: str) -> str:
 def test_response_of_another_server_is_retried(
     stub: RegistryStub, opened: Any, status: int
 ) -> None:
-    """Whatever else listens there, a proxy with a page of its own say: no message is given up for it."""
+    """The server may be a proxy with its own page. No message is given up for it."""
     scheme, serializer = map(opened, kinds(stub.url)["avro"])
     written = at_last(lambda: serializer.serialize("counts", ENTRY))
     stub.answers = status
@@ -195,7 +204,7 @@ def test_a_schema_that_the_registry_does_not_know_makes_a_message_unreadable(
 
 
 def test_bytes_without_a_schema_id_are_refused(stub: RegistryStub, opened: Any, kind: str) -> None:
-    """The registry is not even asked."""
+    """The registry gets no request."""
     scheme = opened(kinds(stub.url)[kind][0])
     for value in (b"", b"\x00\x01", b"plain text", b'{"word": "a", "count": 1}'):
         with pytest.raises(Exception) as error:  # noqa: PT011 - each library has its own
@@ -207,7 +216,7 @@ def test_bytes_without_a_schema_id_are_refused(stub: RegistryStub, opened: Any, 
 def test_bytes_that_do_not_fit_their_schema_are_refused(
     stub: RegistryStub, opened: Any, kind: str
 ) -> None:
-    """Not waited for: the schema is known."""
+    """The schema is known, so the message is refused at once."""
     scheme, serializer = map(opened, kinds(stub.url)[kind])
     written = at_last(lambda: serializer.serialize("counts", ENTRY))
     with pytest.raises(Exception) as error:  # noqa: PT011 - each library has its own
@@ -216,14 +225,14 @@ def test_bytes_that_do_not_fit_their_schema_are_refused(
 
 
 def test_json_without_a_number_is_refused(stub: RegistryStub, opened: Any) -> None:
-    """confluent-kafka writes NaN, which no JSON reader takes, or null."""
+    """confluent-kafka writes NaN, which no JSON reader accepts, or null."""
     writing = opened(JsonSchemaSerializer(SchemaRegistry(stub.url), JSON))
     with pytest.raises(ValueError, match=r"the value at \['count'\] is nan"):
         writing.serialize("counts", {"word": "cow", "count": float("nan")})
 
 
 def test_a_record_without_a_named_field_is_refused(stub: RegistryStub, opened: Any) -> None:
-    """The error names the field and what there is; of a Protobuf class it is seen at once."""
+    """The error lists the known fields. For a Protobuf class, it comes at the start."""
     registry = SchemaRegistry(stub.url)
     writing = opened(JsonSchemaSerializer(registry, JSON))
     written = at_last(lambda: writing.serialize("t", {"word": "cow"}))
@@ -237,7 +246,7 @@ def test_a_record_without_a_named_field_is_refused(stub: RegistryStub, opened: A
 
 
 def test_reader_schema_adds_defaults(stub: RegistryStub, opened: Any) -> None:
-    """Avro's resolution, by confluent-kafka."""
+    """confluent-kafka implements Avro's resolution."""
     registry = SchemaRegistry(stub.url)
     writing = opened(AvroSerializer(registry, AVRO))
     written = at_last(lambda: writing.serialize("t", ENTRY))
@@ -248,7 +257,7 @@ def test_reader_schema_adds_defaults(stub: RegistryStub, opened: Any) -> None:
 
 
 def test_a_schema_may_refer_to_another(stub: RegistryStub, opened: Any) -> None:
-    """Each is asked for in turn, and none is waited for."""
+    """Each schema is requested in turn, and no call blocks."""
     stub.schemas = {
         1: {
             "schema": '{"type": "record", "name": "Word", "fields": [{"name": "text", "type": "string"}]}'
@@ -266,7 +275,7 @@ def test_a_schema_may_refer_to_another(stub: RegistryStub, opened: Any) -> None:
 
 
 def test_a_refused_schema_fails_the_tuple(stub: RegistryStub, opened: Any) -> None:
-    """An incompatible schema stays so, however often it is asked."""
+    """An incompatible schema stays incompatible, so retries are pointless."""
     serializer = opened(AvroSerializer(SchemaRegistry(stub.url), AVRO))
     with pytest.raises(
         ValueError,
@@ -276,7 +285,7 @@ def test_a_refused_schema_fails_the_tuple(stub: RegistryStub, opened: Any) -> No
 
 
 def test_hanging_registry_does_not_block(opened: Any, kind: str) -> None:
-    """It takes connections and never answers: each call returns at once."""
+    """The registry accepts connections and never responds. Each call returns at once."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         registry = SchemaRegistry(f"http://127.0.0.1:{silent.getsockname()[1]}", {"timeout": 20})
         scheme = {
@@ -289,11 +298,11 @@ def test_hanging_registry_does_not_block(opened: Any, kind: str) -> None:
         for _ in range(20):
             with pytest.raises(NotYetError, match="has not yet returned schema 1"):
                 reading.deserialize(b"\x00\x00\x00\x00\x01\x00\x06cow\x06")
-        assert time.monotonic() - began < 10  # half of what one call would wait
+        assert time.monotonic() - began < 10  # half of the time that one blocking call would take
 
 
 def test_an_outage_puts_nothing_into_the_dead_letters(stub: RegistryStub, opened: Any) -> None:
-    """Messages wait in the partition; then the readable ones are emitted and the others are dead letters."""
+    """Messages wait in the partition. Later, the unreadable ones become dead letters."""
     scheme, serializer = kinds(stub.url)["avro"]
     writing = opened(serializer)
     written = at_last(lambda: writing.serialize("t", ENTRY))
@@ -322,7 +331,7 @@ def test_an_outage_puts_nothing_into_the_dead_letters(stub: RegistryStub, opened
 
 @pytest.mark.parametrize("module", ["avro", "json_schema", "protobuf"])
 def test_missing_libraries_name_the_extra(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When a task opens it; the topology itself can be loaded by services that neither read nor write."""
+    """The error comes when a task opens it. Services that do not use it can load the topology."""
     monkeypatch.setitem(sys.modules, f"confluent_kafka.schema_registry.{module}", None)
     scheme, serializer = kinds("http://localhost:1")[module.removesuffix("_schema")]
     for open_it in (scheme.open, lambda: serializer.open(is_key=False)):
@@ -331,7 +340,7 @@ def test_missing_libraries_name_the_extra(module: str, monkeypatch: pytest.Monke
 
 
 def test_wrong_settings_are_named(stub: RegistryStub) -> None:
-    """In one line, without a password."""
+    """The error is one line without a password."""
     with pytest.raises(
         ConfigError, match="the schema registry's address is 'host:8081': give http://host:port"
     ):

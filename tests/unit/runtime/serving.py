@@ -1,4 +1,4 @@
-"""The app of a service that has nothing to do, on the event loop that services have, and who asks its web port."""
+"""The app of an idle service on the services' event loop, and clients of its web port."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -35,7 +35,7 @@ class Idle:
 
 
 def alive(metrics: bytes = b"") -> Any:
-    """A driver that says no more than that it lives."""
+    """Returns a driver that reports only that it is alive."""
     return SimpleNamespace(
         topology=diamond.build(),
         alive=True,
@@ -47,7 +47,7 @@ def alive(metrics: bytes = b"") -> Any:
 
 
 class Serving:
-    """The app of a service, and who asks it."""
+    """The app of a service, with its clients."""
 
     def __init__(self, web: PageServer, port: int) -> None:
         self.web, self.port = web, port
@@ -61,13 +61,13 @@ class Serving:
         web.connections.add = counted  # type: ignore[method-assign]
 
     async def connect(self, sent: bytes) -> Connection:
-        """Opens a connection, and sends this."""
+        """Opens a connection, and sends the bytes."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1024)
         writer.write(sent)
         return reader, writer
 
     async def ask(self, sent: bytes) -> tuple[int, str, str]:
-        """All that is answered until the connection ends: status, headers and body."""
+        """Sends a request, and returns the status, headers and body once the connection has ended."""
         reader, writer = await self.connect(sent)
         head, _, body = (await asyncio.wait_for(reader.read(), 30)).decode().partition("\r\n\r\n")
         writer.close()
@@ -78,7 +78,7 @@ class Serving:
         return status, body
 
     async def until(self, open_connections: int, *, of: int) -> None:
-        """Waits until so many are left `of` those that were made, and aiohttp remembers no more of them."""
+        """Waits until `open_connections` of `of` connections are left, also in aiohttp's own set."""
         async with asyncio.timeout(30):
             while (self.accepted, len(self.web.connections), len(self._of_aiohttp)) != (
                 of,
@@ -93,7 +93,7 @@ class Serving:
 
 @asynccontextmanager
 async def serving(folder: Path, driver: Any, limits: WebLimits = LONG) -> AsyncIterator[Serving]:
-    """Runs the whole app, with an agent that has nothing to do."""
+    """Runs the whole app, with an idle agent."""
     port = reserve_port()
     settings = Settings(topology="a:b", data_dir=folder, web_host="127.0.0.1", web_port=port)
     app = make_app("t-sink", settings, Idle())
@@ -107,7 +107,7 @@ async def serving(folder: Path, driver: Any, limits: WebLimits = LONG) -> AsyncI
 
 
 def run(main: Awaitable[None]) -> None:
-    """On the event loop that services have."""
+    """Runs on the services' event loop."""
 
     async def all_of_it() -> None:
         await main
@@ -117,7 +117,7 @@ def run(main: Awaitable[None]) -> None:
 
 
 async def ended(connection: Connection) -> bytes:
-    """What came until the other side ended the connection."""
+    """Returns the bytes received until the other side ended the connection."""
     reader, _ = connection
     with suppress(ConnectionResetError):
         return await asyncio.wait_for(reader.read(), 30)

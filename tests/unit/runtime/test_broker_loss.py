@@ -1,4 +1,4 @@
-"""A client that has forgotten all brokers is not waited for: it would read or write nothing any more, and say nothing."""
+"""A client that has forgotten all brokers is replaced. It would otherwise stay silent forever."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ SETTINGS = Settings(topology="unused")
 
 
 def statistics(*sources: str) -> str:
-    """What librdkafka tells if it knows brokers of these sources."""
+    """Builds librdkafka's statistics with brokers of these sources."""
     return json.dumps(
         {"brokers": {f"{place}": {"source": source} for place, source in enumerate(sources)}}
     )
@@ -49,8 +49,8 @@ NONE, SOME = statistics("logical"), statistics("logical", "learned")
         ([statistics("configured")] * 3, False),
     ],
 )
-def test_it_takes_two_looks_in_a_row(told: Sequence[str], is_all: bool) -> None:
-    """There may be a moment without a broker; who stands for a group's coordinator is none."""
+def test_loss_needs_two_consecutive_reports(told: Sequence[str], is_all: bool) -> None:
+    """A single report may lack brokers. A group coordinator does not count as a broker."""
     forgotten = BrokerLossDetector()
     for each in told:
         forgotten.heard(read_statistics(each))
@@ -58,7 +58,7 @@ def test_it_takes_two_looks_in_a_row(told: Sequence[str], is_all: bool) -> None:
 
 
 class Client:
-    """A consumer in whose place nothing is read."""
+    """A consumer that reads nothing."""
 
     made: ClassVar[list["Client"]] = []
 
@@ -96,7 +96,7 @@ class Client:
 
 @pytest.fixture(autouse=True)
 def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
-    """Give those that are made."""
+    """Provides the list of created clients."""
     Client.made = []
     for module in ("completions", "consumer", "source", "brokers"):
         monkeypatch.setattr(f"kstorm.runtime.kafka.{module}.Consumer", Client)
@@ -104,7 +104,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
 
 
 def test_a_reader_of_completions_ends_its_process(eventually: Eventually) -> None:
-    """Else its spout would wait for its trees for good."""
+    """Otherwise its spout would wait for its trees forever."""
     fatal: list[Exception] = []
     reader = CompletionsReader(SETTINGS, "news", None, print, print, fatal.append)  # type: ignore[arg-type]
     reader.start()
@@ -136,7 +136,7 @@ def test_a_task_consumer_ends_its_process(clients: list[Client]) -> None:
 def test_a_source_reads_on_by_another_client(
     clients: list[Client], eventually: Eventually, has_read: bool, offset: int
 ) -> None:
-    """From where it stands, or from where it was to begin; what is paused stays so."""
+    """Each partition continues at its position or its start. Paused partitions stay paused."""
     source = KafkaSource(
         SpoutConfig(KafkaHosts("kafka:9092"), "in", "", "words", client_id="reads"), {}
     )
@@ -151,7 +151,7 @@ def test_a_source_reads_on_by_another_client(
     assert new.paused == {("in", 0)}
     eventually(lambda: old.closed, 10)
     for _ in range(2):
-        old.tell(NONE)  # as librdkafka may while it is being closed
+        old.tell(NONE)  # librdkafka may do so while it is being closed
     source.faults()
     assert clients == [old, new]
     source.close()
@@ -159,7 +159,7 @@ def test_a_source_reads_on_by_another_client(
 
 
 class Writing:
-    """A producer in whose place nothing is written. It tells as often as it is polled."""
+    """A producer that writes nothing, and reports statistics at each poll."""
 
     told = NONE
     polls = 0
@@ -180,7 +180,7 @@ class Writing:
 
 
 def test_a_producer_of_frames_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else its records would time out after two minutes, and the same happen then."""
+    """Otherwise its records would time out after two minutes, with the same effect."""
     monkeypatch.setattr("kstorm.runtime.kafka.producer.Producer", Writing)
     fatal: list[Exception] = []
     made = UnitProducer(SETTINGS, fatal.append)
@@ -192,7 +192,7 @@ def test_a_producer_of_frames_ends_its_process(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_a_writer_of_a_sink_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else its tuples would fail and be replayed for ever. It has nothing to write."""
+    """Otherwise its tuples would fail and be replayed forever. The writer itself is idle here."""
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", Writing)
     monkeypatch.setattr("kstorm.runtime.kafka.sink.SELDOM_MS", 1)
     monkeypatch.setattr(Writing, "polls", 0)
@@ -203,7 +203,7 @@ async def test_a_writer_of_a_sink_ends_its_process(monkeypatch: pytest.MonkeyPat
 
 
 async def test_idle_writer_is_polled_until_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What librdkafka tells is kept until then: it would fill the memory."""
+    """librdkafka queues its events until a poll, and they would fill the memory."""
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", Writing)
     monkeypatch.setattr("kstorm.runtime.kafka.sink.SELDOM_MS", 1)
     monkeypatch.setattr(Writing, "told", SOME)

@@ -1,4 +1,4 @@
-"""The reader of completions: what it does of a consumer's errors."""
+"""The reader of completions, and its reaction to a consumer's errors."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from tests.conftest import Eventually
 
 
 class FakeConsumer:
-    """Gives what the test says, one poll after the other, and the rest of a poll to `consume`."""
+    """Returns the test's polls in order. `consume` returns the rest of a poll."""
 
     polls: list[list[Message] | Exception]
 
@@ -49,14 +49,14 @@ def trouble(code: int, reason: str, fatal: bool = False) -> Message:
 
 
 class Reader:
-    """A reader on such a consumer, and all that it says."""
+    """A reader on the fake consumer, with its records, errors and log."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("kstorm.runtime.kafka.completions.Consumer", FakeConsumer)
         self.delivered: list[list[Message]] = []
         self.fatal: list[Exception] = []
         self._loop = asyncio.new_event_loop()
-        # What is to be called on the loop's thread is called at once.
+        # Calls for the loop's thread run at once.
         monkeypatch.setattr(
             self._loop, "call_soon_threadsafe", lambda call, *arguments: call(*arguments)
         )
@@ -84,16 +84,16 @@ class Reader:
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
-    """Give one."""
+    """Provide a reader."""
     made = Reader(monkeypatch)
     yield made
     made.close()
 
 
-def test_errors_that_pass_are_said_once_a_change(
+def test_temporary_error_is_reported_once_per_change(
     reader: Reader, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not at each of the thousand polls that they come with; again once something was read in between."""
+    """Repeated errors in a thousand polls are reported once, and again after a successful read."""
     away, gone = (
         trouble(KafkaError._TRANSPORT, "a broker is away"),
         trouble(KafkaError.UNKNOWN_TOPIC_OR_PART, "no topic"),
@@ -140,7 +140,7 @@ def test_errors_that_pass_are_said_once_a_change(
 def test_errors_that_do_not_pass_end_the_process(
     reader: Reader, eventually: Eventually, polled: list[Message] | Exception, says: str
 ) -> None:
-    """A spout that hears of no tree any more would wait for ever."""
+    """Otherwise the spout would wait forever for completions."""
     reader.read(polled)
     eventually(lambda: reader.fatal, 10)
     (error,) = reader.fatal

@@ -1,4 +1,4 @@
-"""The librdkafka property for each field of a `KafkaConfig` that stands for one."""
+"""The librdkafka properties for the fields of a `KafkaConfig`."""
 
 import logging
 import re
@@ -15,7 +15,7 @@ PROCESS = {"bootstrap.servers": "kafka:9092", "security.protocol": "SSL", "fetch
 
 
 def properties(hosts: KafkaHosts | None = None, **settings: Any) -> dict[str, Any]:
-    """The properties for these settings, in a process with some of its own."""
+    """Returns the properties for these settings, in a process with its own properties."""
     return consumer_properties(
         SpoutConfig(hosts or KafkaHosts(), "t", "/r", "words", **settings), PROCESS
     )
@@ -48,7 +48,7 @@ def properties(hosts: KafkaHosts | None = None, **settings: Any) -> dict[str, An
     ],
 )
 def test_each_field_sets_its_property(settings: dict[str, Any], name: str, value: object) -> None:
-    """The process's properties, over them the spout's fields, over them its `kafka_properties`."""
+    """The spout's fields override the process's properties, and `kafka_properties` overrides both."""
     assert properties(**settings)[name] == value
 
 
@@ -65,7 +65,7 @@ def test_each_field_sets_its_property(settings: dict[str, Any], name: str, value
 def test_the_offsets_are_the_spouts_business(
     name: str, value: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who would have librdkafka commit, or replace an offset that the broker does not have, is told that it does not."""
+    """The spout, not librdkafka, commits offsets and replaces the missing ones."""
     with pytest.raises(
         ConfigError,
         match=rf"kafka_properties has {re.escape(name)}={value!r}, but it must be (false|true|error): ",
@@ -79,7 +79,7 @@ def test_the_offsets_are_the_spouts_business(
 
 
 def test_properties_equal_to_the_spouts_are_accepted(caplog: pytest.LogCaptureFixture) -> None:
-    """Properties that people share among consumers often have these."""
+    """Properties that several consumers share often have these."""
     asked = {
         "enable.auto.commit": "False",
         "enable.auto.offset.store": False,
@@ -92,6 +92,6 @@ def test_properties_equal_to_the_spouts_are_accepted(caplog: pytest.LogCaptureFi
 
 
 def test_properties_may_hold_passwords() -> None:
-    """So they are not in what a config shows of itself."""
+    """They are not in a config's repr."""
     config = SpoutConfig(KafkaHosts(), "t", "", "s", kafka_properties={"sasl.password": "Pa55"})
     assert "Pa55" not in repr(config)

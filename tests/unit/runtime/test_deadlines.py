@@ -1,4 +1,4 @@
-"""Calls that are waited for, and those that are not waited for any longer."""
+"""Calls that end in time, and calls that exceed their deadline."""
 
 import threading
 
@@ -8,7 +8,7 @@ from kstorm.runtime.kafka.deadlines import DeadlineError, DeadlineExecutor
 
 
 def test_a_call_returns_or_raises_what_it_did() -> None:
-    """All of them on one thread, which is not the caller's."""
+    """All calls run on one thread, which is not the caller's."""
     caller = DeadlineExecutor("calls")
     threads = {caller.call(threading.get_ident, 30) for _ in range(3)}
     assert len(threads) == 1
@@ -22,7 +22,7 @@ def test_a_call_returns_or_raises_what_it_did() -> None:
 
 
 def test_a_call_that_does_not_return_is_left_alone() -> None:
-    """The next one gets another thread, and the first thread ends when its call returns."""
+    """The next call gets another thread. The first thread ends when its call returns."""
     caller, released, stuck = DeadlineExecutor("calls"), threading.Event(), []
 
     def wait() -> None:

@@ -1,4 +1,4 @@
-"""What a process does beside its engine: its pump, its background, its patience with a task that leaves."""
+"""A process's work around its engine: the pump, background tasks, and the timeout of a revocation."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ class Sink(Bolt):
 
 
 class FakeProducer:
-    """Has a report for whoever asks, and tells how often it was asked."""
+    """Returns one report per poll, and counts the polls."""
 
     def __init__(self, *_: Any) -> None:
         self.waiting = 0
@@ -54,7 +54,7 @@ class FakeProducer:
 
 
 class FakeConsumer:
-    """Notes how it was made."""
+    """Records its options."""
 
     made: ClassVar[dict[str, Any]] = {}
     joined = throttled = False
@@ -70,7 +70,7 @@ class FakeConsumer:
 
 
 class BareDriver(Driver[BoltEngine]):
-    """A driver of a bolt whose tasks cannot be opened; what would end the process is kept."""
+    """A driver of a bolt whose tasks cannot be opened. It records fatal errors instead of exiting."""
 
     group = "t.sink"
 
@@ -102,7 +102,7 @@ def without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_error_in_the_background_ends_the_process() -> None:
-    """A task whose recovery failed would else be waited for for ever, by a process that looks well."""
+    """Otherwise a process that looks healthy would wait forever for a task whose recovery failed."""
 
     async def run() -> list[Exception]:
         driver = BareDriver(topology())
@@ -117,14 +117,14 @@ def test_an_error_in_the_background_ends_the_process() -> None:
 
 
 class Gone(BaseException):
-    """The process has ended, or is another one."""
+    """The process has exited or was replaced."""
 
 
 @pytest.mark.parametrize(("told", "what"), [(False, "begun anew"), (True, "ended with code 1")])
-def test_a_process_that_has_lost_its_tasks_begins_anew_unless_it_is_to_stop(
+def test_process_that_lost_its_tasks_restarts_unless_it_is_stopping(
     monkeypatch: pytest.MonkeyPatch, told: bool, what: str
 ) -> None:
-    """Nobody would tell it again."""
+    """The group does not assign these tasks to it again."""
 
     def goes(how: str) -> None:
         raise Gone(how)
@@ -133,7 +133,7 @@ def test_a_process_that_has_lost_its_tasks_begins_anew_unless_it_is_to_stop(
     monkeypatch.setattr(os, "_exit", lambda code: goes(f"ended with code {code}"))
     monkeypatch.setattr(outage, "_leave_nothing_open", lambda: None)
     for name in ("KSTORM_BEGUN_ANEW", "KSTORM_KAFKA_AWAY_SINCE"):
-        monkeypatch.setenv(name, "0")  # as it is set, and taken back at the end
+        monkeypatch.setenv(name, "0")  # it is set, and reset at the end
 
     async def run() -> None:
         driver = BareDriver(topology())
@@ -150,8 +150,8 @@ def test_a_process_that_has_lost_its_tasks_begins_anew_unless_it_is_to_stop(
         asyncio.run(run())
 
 
-def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
-    """It may wait for a report itself: were the pump to wait for the user's code, neither would ever end."""
+def test_reports_are_served_while_user_code_waits() -> None:
+    """User code may wait for a later report. A pump that waited for the user code would deadlock."""
 
     async def run() -> int:
         driver = BareDriver(topology())
@@ -186,7 +186,7 @@ def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
 
 
 def test_an_engine_is_ticked_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not only at the next round of the housekeeping."""
+    """It does not wait for the next housekeeping round."""
     monkeypatch.setattr(driver_module, "_HOUSEKEEPING_SECONDS", 3600)
 
     async def run() -> None:
@@ -201,23 +201,23 @@ def test_an_engine_is_ticked_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> 
             return []
 
         await driver.start(lambda item: None)
-        await asyncio.sleep(0)  # the housekeeping has had its first round
+        await asyncio.sleep(0)  # after the first housekeeping round
         due = time.monotonic() + 0.01
         driver.engine.wake = tick  # type: ignore[method-assign]
         times["due"] = due
         driver.perform([])
         await asyncio.wait_for(ticked.wait(), 10)
-        monkeypatch.setattr(driver, "_background", [])  # the housekeeping's round ends in an hour
+        monkeypatch.setattr(driver, "_background", [])  # the next housekeeping round is in an hour
         await driver.stop()
 
     asyncio.run(run())
 
 
-# Patience at a revocation.
+# Timeouts at a revocation.
 
 
 class Clock:
-    """Moves when somebody sleeps, and lets a future end when its time has come."""
+    """A clock that moves during sleeps, and resolves a future at its time."""
 
     def __init__(self, done: "Future[None]", ends_at: float) -> None:
         self.now, self._done, self._ends_at = 0.0, done, ends_at
@@ -232,7 +232,7 @@ class Clock:
 
 
 def revoke_secs(**settings: Any) -> float:
-    """What a driver gives its consumer."""
+    """Returns the revocation timeout that a driver gives its consumer."""
 
     async def start() -> None:
         driver = BareDriver(topology(**settings))
@@ -247,7 +247,7 @@ def revoke_secs(**settings: Any) -> float:
 def test_a_consumer_waits_for_a_task_that_drains_as_long_as_it_may(
     monkeypatch: pytest.MonkeyPatch, drain: float
 ) -> None:
-    """The spout drains first; storing and closing come on top of that."""
+    """The spout drains first. Storing and closing need extra time."""
     patience = revoke_secs(topology_drain_timeout_secs=drain)
     assert patience > drain + 10
     done: Future[None] = Future()
@@ -256,7 +256,7 @@ def test_a_consumer_waits_for_a_task_that_drains_as_long_as_it_may(
     assert done.done()
 
 
-def test_a_consumer_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumer_wait_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     patience = revoke_secs(topology_drain_timeout_secs=5)
     done: Future[None] = Future()
     monkeypatch.setattr(consumer_module, "time", Clock(done, float("inf")))
@@ -265,10 +265,10 @@ def test_a_consumer_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("drain", [20.0, 90.0, 600.0])
-def test_a_consumer_is_not_put_out_while_it_lets_go_of_tasks(
+def test_consumer_is_not_expelled_during_a_revocation(
     monkeypatch: pytest.MonkeyPatch, drain: float
 ) -> None:
-    """It does not poll meanwhile, and the group rebalances without members that take longer than `max.poll.interval.ms`."""
+    """It does not poll meanwhile, and the group expels members beyond `max.poll.interval.ms`."""
     patience = revoke_secs(topology_drain_timeout_secs=drain)
     made: list[dict[str, Any]] = []
     _consumer(monkeypatch, patience, made)
@@ -278,7 +278,7 @@ def test_a_consumer_is_not_put_out_while_it_lets_go_of_tasks(
 def _consumer(
     monkeypatch: pytest.MonkeyPatch, patience: float, made: list[dict[str, Any]] | None = None
 ) -> TaskConsumer:
-    """`made` gets the settings of its client."""
+    """Builds a consumer. `made` gets the settings of its client."""
 
     def client(config: dict[str, Any]) -> SimpleNamespace:
         if made is not None:

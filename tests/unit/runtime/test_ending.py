@@ -1,4 +1,4 @@
-"""How a process ends once its service has stopped: at once, since a pod's successor is not started before."""
+"""A process exits as soon as its service has stopped, because a pod's successor waits for it."""
 
 import asyncio
 import signal
@@ -15,7 +15,7 @@ from kstorm.runtime.service.app import ServiceWorker, make_app
 
 
 class Stopped:
-    """A service that is told to stop as soon as it has started, and leaves a task behind that would never end."""
+    """A service that is stopped right after its start, and leaves an endless task behind."""
 
     worker: ServiceWorker
     left: "asyncio.Task[Any]"
@@ -26,7 +26,7 @@ class Stopped:
         self.worker._schedule_shutdown(signal.SIGTERM)
 
     async def handle(self, item: Any) -> None:
-        """There is none."""
+        """Does nothing."""
 
     async def stop(self) -> None:
         self.has_stopped = True
@@ -35,7 +35,7 @@ class Stopped:
 def test_a_process_whose_service_has_stopped_waits_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Faust would sleep for a second, and for another if anything is left."""
+    """Faust would sleep for a second, and for another one if tasks remain."""
     loop, service, slept, sleep = uvloop.new_event_loop(), Stopped(), list[float](), asyncio.sleep
 
     async def noted(seconds: float, *result: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The records of a transaction on their way to librdkafka."""
+"""The transfer of a transaction's records to librdkafka."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ TAKEN = [
 
 
 class Queue:
-    """A producer with a queue of one record, which refuses what a test says."""
+    """A producer with a queue of one record, which refuses the test's records."""
 
     def __init__(self, **refused: Exception) -> None:
         self.refused = refused
@@ -56,7 +56,7 @@ def too_large() -> KafkaException:
 
 
 def test_all_are_handed_over_in_their_order_whenever_there_is_room() -> None:
-    """Columns, single ones, with headers and without; a list of records too."""
+    """The records are columns and single ones, with and without headers, or a list."""
     for records in (EPOCH, list(EPOCH)):
         queue: Any = Queue()
         refusals = Refusals(records)
@@ -65,7 +65,7 @@ def test_all_are_handed_over_in_their_order_whenever_there_is_room() -> None:
 
 
 def test_a_record_that_is_refused_at_once_is_known_by_its_number() -> None:
-    """In columns and out of them; those behind it are handed over all the same."""
+    """This holds in columns and outside of them. The records after it are still handed over."""
     for records in (EPOCH, list(EPOCH)):
         queue: Any = Queue(
             of_1=too_large(), of_5=UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates")

@@ -1,5 +1,8 @@
-"""The contract with the installed Faust and Mode: the private members that kstorm uses still exist,
-and Faust still uses them as `kstorm.runtime.faust_private` describes."""
+"""The contract with the installed Faust and Mode.
+
+The private members that kstorm uses still exist, and Faust still uses them as
+`kstorm.runtime.faust_private` describes.
+"""
 
 import ast
 import asyncio
@@ -75,7 +78,7 @@ def test_a_store_opens_partitions_into_one_mapping(tmp_path: Path) -> None:
 
 
 async def test_readers_of_a_channel_share_its_queue(tmp_path: Path) -> None:
-    """With public members only: Faust clones a channel for the agent, and again for its stream."""
+    """The test uses public members only. Faust clones a channel for the agent and for its stream."""
     channel = WorkChannel(app(tmp_path), maxsize=0)
     reader = aiter(channel.clone(is_iterator=False).clone(is_iterator=True))
     channel.queue.put_nowait("work")
@@ -83,7 +86,7 @@ async def test_readers_of_a_channel_share_its_queue(tmp_path: Path) -> None:
 
 
 def test_no_other_module_uses_private_members_of_faust() -> None:
-    """A class of ours that overrides one of theirs, or an attribute of one of their objects."""
+    """It must not override a private member, or read one of a Faust object."""
     theirs = {
         name
         for owner in (

@@ -1,4 +1,7 @@
-"""What we rely on of Faust's store and its RocksDB; an upgrade that breaks one of these is noticed here."""
+"""The behaviour of Faust's store and its RocksDB that kstorm relies on.
+
+An upgrade that changes it fails here.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +22,7 @@ COPY = LocalCopy(b"topic", 41, 1_800_000_000.5)
 
 
 def make(folder: Path, name: str = "ledger") -> FaustStore:
-    """A store of another process that has the same folder."""
+    """Builds a store of another process with the same folder."""
     service: Any = None
     return FaustStore(
         make_app("tables", Settings(topology="a:b", data_dir=folder), service), name, 2, folder
@@ -27,7 +30,7 @@ def make(folder: Path, name: str = "ledger") -> FaustStore:
 
 
 def test_the_members_of_faust_that_we_touch(tmp_path: Path) -> None:
-    """Nothing is opened before it is asked for; then the databases stand in a dict, each in a folder of its own."""
+    """Databases open on first use. They are in a dict, each one with its own folder."""
     store = make(tmp_path)._store
     assert store._dbs == {}
     paths = [store.partition_path(partition) for partition in range(2)]
@@ -41,7 +44,7 @@ def test_the_members_of_faust_that_we_touch(tmp_path: Path) -> None:
 
 
 def test_partitions_are_opened_side_by_side(tmp_path: Path) -> None:
-    """By threads that come at once to a store that is made at the first look at it."""
+    """Several threads open them while the store is created on first use."""
     for number in range(20):
         store, together = make(tmp_path, f"table-{number}"), Barrier(2)
 
@@ -60,7 +63,7 @@ def test_partitions_are_opened_side_by_side(tmp_path: Path) -> None:
 
 
 def test_written_pairs_survive_a_restart(tmp_path: Path) -> None:
-    """Changes and what the copy is, in one batch; None deletes."""
+    """Changes and the copy's description are one batch. None deletes."""
     store = make(tmp_path)
     store.open(0)
     assert store.copy(0) is None
@@ -76,7 +79,7 @@ def test_written_pairs_survive_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 499, 500, 501, 1001])
 def test_items_are_read_in_pieces(tmp_path: Path, number: int) -> None:
-    """Each once, whatever is written meanwhile to those that have passed; no iterator keeps the database open."""
+    """Each item is read once, despite concurrent writes. No iterator keeps the database open."""
     store = make(tmp_path)
     store.open(0)
     pairs = [(b"%06d" % key, b"v") for key in range(number)]
@@ -93,7 +96,7 @@ def test_items_are_read_in_pieces(tmp_path: Path, number: int) -> None:
 
 
 def test_reading_does_not_open_a_closed_partition(tmp_path: Path) -> None:
-    """It would keep the files from the process that has the task now."""
+    """An open database would block the process that has the task now."""
     store = make(tmp_path)
     with pytest.raises(StorageError, match="partition 1 of the table 'ledger' is not open"):
         store.get(1, b"a")
@@ -108,7 +111,7 @@ def test_reading_does_not_open_a_closed_partition(tmp_path: Path) -> None:
 def test_a_partition_that_another_process_has_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a while; then the error names it."""
+    """The wait is limited, and the error then names the partition."""
     first, second = make(tmp_path), make(tmp_path)
     first.open(0)
     first.write(0, [(b"a", b"1")], COPY)
@@ -128,7 +131,7 @@ def test_a_partition_that_another_process_has_is_waited_for(
 
 
 def test_emptying(tmp_path: Path) -> None:
-    """Nothing is left, neither rows nor what the copy was; the folder has no more in it than before."""
+    """Rows and the copy's description are gone, and the folder is as small as before."""
     store = make(tmp_path)
     store.open(0)
     assert not store.empty(0)
@@ -143,7 +146,7 @@ def test_emptying(tmp_path: Path) -> None:
 
 
 def test_leftover_folder_of_a_killed_process_is_removed(tmp_path: Path) -> None:
-    """It was about to empty a partition."""
+    """The process was killed while it emptied a partition."""
     store = make(tmp_path)
     aside = faust_store._aside(store._store.partition_path(0))
     aside.mkdir(parents=True)
@@ -154,7 +157,7 @@ def test_leftover_folder_of_a_killed_process_is_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [b"", b"\x93\x01\x02", b"\x94\x02\xc4\x01t\x01\xcb" + 8 * b"\0"])
 def test_unreadable_copy_is_ignored(tmp_path: Path, kept: bytes) -> None:
-    """Of another version or broken: the partition is emptied, and recovered from its changelog."""
+    """If the copy is broken or of another version, the partition is emptied and recovered."""
     store = make(tmp_path)
     store.open(0)
     store._store._dbs[0].put(faust_store._COPY_KEY, kept)
@@ -163,7 +166,7 @@ def test_unreadable_copy_is_ignored(tmp_path: Path, kept: bytes) -> None:
 
 
 def test_a_range_of_thousands_has_each_pair_once(tmp_path: Path) -> None:
-    """It is read in pieces that grow, from any key on."""
+    """The pieces of the read grow, and start at any key."""
     store = make(tmp_path)
     store.open(0)
     pairs = [(f"{number:05d}".encode(), b"x") for number in range(3000)]

@@ -1,4 +1,4 @@
-"""What the garbage collector of a service visits, and how often."""
+"""The objects that the garbage collector of a service visits, and its frequency."""
 
 import subprocess
 import sys
@@ -18,8 +18,10 @@ print(Gone.made - Gone.gone < 20_000)
 
 
 def test_start_objects_are_frozen_and_cycles_are_still_collected() -> None:
-    """Tuples in hand are not visited every few hundred objects. A component's own cycles end in
-    time."""
+    """Tuples in hand do not trigger frequent collections.
+
+    A component's own cycles are freed in time.
+    """
     shown = subprocess.run(
         [sys.executable, "-c", _SHOW], capture_output=True, text=True, check=True
     ).stdout

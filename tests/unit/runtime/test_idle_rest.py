@@ -1,4 +1,4 @@
-"""An idle process wakes up seldom, and at once when there is something to do."""
+"""An idle process wakes up rarely, but at once for new work."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -42,7 +42,7 @@ def test_input_ends_the_long_rests_of_all_loops(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_long_rest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls that other threads have handed over wait for it."""
+    """Calls from other threads wait for its end."""
     monkeypatch.setattr(idle_rest, "_AWAKE_SECS", 0)
     monkeypatch.setattr(idle_rest, "_LONG_SECS", 0.01)
 

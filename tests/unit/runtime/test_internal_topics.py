@@ -1,4 +1,4 @@
-"""What is said of a topic of Kafka's own that has too few replicas in sync."""
+"""The remedy that is shown if one of Kafka's own topics has too few in-sync replicas."""
 
 from kstorm.runtime.kafka.internal_topics import remedy
 
@@ -8,7 +8,7 @@ def test_unavailable_brokers_are_named() -> None:
 
 
 def test_restarted_brokers_get_time() -> None:
-    """Nobody is told to lower a setting because a broker has just come back."""
+    """A restart of a broker does not call for a lower setting."""
     assert remedy({1, 2}, in_sync={1}, brokers={1, 2}).startswith(
         "the brokers 2 are running but have not caught up yet"
     )

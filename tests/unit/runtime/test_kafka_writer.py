@@ -1,4 +1,4 @@
-"""The `KafkaBolt`'s writer on librdkafka's own mock broker: what it reports, and what ends the process."""
+"""The `KafkaBolt`'s writer on librdkafka's mock broker: its reports, and its fatal errors."""
 
 import asyncio
 import gc
@@ -21,7 +21,7 @@ MOCK = {"test.mock.num.brokers": 1, "log_level": 0}
 
 @pytest.fixture
 def no_collector() -> Iterator[None]:
-    """Switch the garbage collector off: what lives on by a circle of references lives for ever."""
+    """Switch the garbage collector off, so that reference cycles are never freed."""
     gc.disable()
     yield
     gc.enable()
@@ -37,7 +37,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def test_a_batch_is_reported_without_the_garbage_collector(
     no_collector: None, headers: Any
 ) -> None:
-    """Nothing keeps a report once its last record's fate is known, also where records were refused."""
+    """A report is freed after its last record, also if records were refused."""
     writer = KafkaWriter(MOCK)
     ends: list[list[object]] = []
     writer.write_batch(
@@ -56,7 +56,7 @@ async def test_a_batch_is_reported_without_the_garbage_collector(
 
 
 class HoldingProducer:
-    """A producer that delivers a record at the second poll, and refers to all reports for ever."""
+    """A producer that delivers a record at the second poll, and keeps references to all reports."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.reports: list[Any] = []
@@ -77,7 +77,7 @@ class HoldingProducer:
 
 
 async def test_a_stray_reference_does_not_prevent_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When nothing is outstanding any more, everything has ended."""
+    """An empty queue means that every record has ended."""
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", HoldingProducer)
     writer = KafkaWriter({})
     ends: list[object] = []
@@ -89,7 +89,7 @@ async def test_a_stray_reference_does_not_prevent_a_report(monkeypatch: pytest.M
 
 
 class OneByOneProducer(HoldingProducer):
-    """It delivers one record a poll, the latest first, and refers to the others only."""
+    """Delivers one record per poll, the latest first, and keeps references to the others."""
 
     def poll(self, _: float) -> int:
         if self.reports:
@@ -101,7 +101,7 @@ class OneByOneProducer(HoldingProducer):
 
 
 async def test_reports_do_not_wait_for_earlier_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a partition without a leader would hold up all others."""
+    """A partition without a leader would otherwise delay all others."""
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", OneByOneProducer)
     writer = KafkaWriter({})
     ends: list[str] = []
@@ -134,7 +134,7 @@ async def test_batch_report_that_raises_does_not_stop_the_others(
 async def test_a_single_record_is_reported_without_the_garbage_collector(
     no_collector: None,
 ) -> None:
-    """Once, with nothing known of it but that it is there; one that is refused at once raises and is not reported."""
+    """A success is reported once and without an offset. A record that is refused at once raises."""
     writer = KafkaWriter(MOCK)
     ends: list[tuple[object, object]] = []
     writer.write("t", b"k", b"v", lambda *end: ends.append(end))
@@ -146,7 +146,7 @@ async def test_a_single_record_is_reported_without_the_garbage_collector(
 
 
 async def test_callback_receives_the_offset_of_each_record() -> None:
-    """As the bolt's callback needs it; also a batch is done then without errors."""
+    """The bolt's callback needs it. Batches are also reported without errors."""
     writer = KafkaWriter(MOCK, {"delivery.report.only.error": False})
     found: list[Any] = []
     batches: list[object] = []
@@ -162,9 +162,11 @@ async def test_callback_receives_the_offset_of_each_record() -> None:
 
 
 class FatalProducer:
-    """A producer whose user may write nothing, as confluent-kafka has it (seen with a real broker): the records at hand fail by
-    an error of their own; a moment later, when none is on its way any more, `poll` would raise what is fatal, once; a further
-    record is refused by an error that only says that there was one. No `error_cb` is called."""
+    """A producer without permission to write, with the behaviour of confluent-kafka and a real broker.
+
+    Queued records fail with their own error. Later, when none is in flight, `poll` raises the fatal
+    error once. A further record is refused with an error without the cause. No `error_cb` is called.
+    """
 
     fatal = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "may write nothing", fatal=True)
     refused = KafkaError(KafkaError._FATAL, "Unable to produce message: Local: Fatal error")
@@ -195,7 +197,7 @@ class FatalProducer:
 
 
 class SlowlyFatalProducer(FatalProducer):
-    """One that says what is fatal while records are on their way."""
+    """Reports the fatal error while records are in flight."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
@@ -210,7 +212,10 @@ class SlowlyFatalProducer(FatalProducer):
 async def test_fatal_producer_error_ends_the_process(
     monkeypatch: pytest.MonkeyPatch, own: dict[str, str] | None, batch: bool
 ) -> None:
-    """Of the process's producer and of one of the bolt's own, with address, topic and remedy; no sooner than it is known."""
+    """This holds for the process's producer and for one of the bolt's own.
+
+    The error names the address, the topic and the remedy. It comes as soon as the cause is known.
+    """
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", FatalProducer)
     ends: list[Exception] = []
     ports = Resources(
@@ -242,7 +247,7 @@ async def test_fatal_producer_error_ends_the_process(
 async def test_fatal_error_is_reported_with_records_in_flight(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And the records are still reported."""
+    """The records are still reported."""
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", SlowlyFatalProducer)
     ends: list[Exception] = []
     ended: list[object] = []
@@ -253,7 +258,7 @@ async def test_fatal_error_is_reported_with_records_in_flight(
 
 
 async def test_raising_report_does_not_stop_later_reports() -> None:
-    """The exception is the event loop's to show; polling goes on."""
+    """The event loop handles the exception, and polling continues."""
     writer = KafkaWriter(MOCK, {"delivery.report.only.error": False})
     heard: list[Any] = []
     shown: list[dict[str, Any]] = []
@@ -286,7 +291,7 @@ asyncio.run(main())
 
 
 def test_by_default_it_ends_the_process() -> None:
-    """At once, and says why."""
+    """The process exits at once and prints the reason."""
     ended = subprocess.run(
         [sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=30, check=False
     )

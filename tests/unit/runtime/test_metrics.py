@@ -1,4 +1,4 @@
-"""What a process shows of itself."""
+"""The metrics of a process."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from kstorm.runtime.base.metrics import Exposition, Latency, Sample, quantile
 
 
 def test_a_quantile_is_right_to_thirty_per_cent() -> None:
-    """Buckets are 30 % apart, and the bound above the value is given."""
+    """Buckets are 30 % apart, and the result is the upper bound of the value's bucket."""
     latency = Latency()
     for milliseconds in range(1, 1001):
         latency.add(milliseconds / 1000)
@@ -18,7 +18,7 @@ def test_a_quantile_is_right_to_thirty_per_cent() -> None:
 
 
 def test_quantiles_of_several_processes_are_those_of_their_sum() -> None:
-    """Histograms add up, percentiles do not."""
+    """Histograms can be added, but percentiles cannot."""
     slow, quick = Latency(), Latency()
     slow.add(1.0)
     for _ in range(99):

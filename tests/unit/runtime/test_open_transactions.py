@@ -1,4 +1,4 @@
-"""A transaction that hangs is told from those that come and go, by what librdkafka's statistics say of a partition."""
+"""A stuck transaction differs from normal ones in librdkafka's statistics of a partition."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from kstorm.runtime.kafka.statistics import read_statistics
 
 
 class World:
-    """A consumer of the topic `in`, and its clock."""
+    """A consumer of the topic `in`, with its clock."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -17,7 +17,7 @@ class World:
     def after(
         self, seconds: float, logs: Mapping[int, tuple[int, int]], read: set[int] | None = None
     ) -> str:
-        """What is wrong after these statistics: by partition up to where it is stable, and its end."""
+        """Returns the problem after statistics with a last stable offset and an end per partition."""
         self.now += seconds
         partitions = {
             str(number): {"ls_offset": stable, "hi_offset": end, "app_offset": 3}
@@ -28,8 +28,8 @@ class World:
         return self.found.problem()
 
 
-def test_one_that_hangs_is_named() -> None:
-    """With where, and for how long at least."""
+def test_stuck_transaction_is_named() -> None:
+    """The report has the partition and the minimum duration."""
     world = World()
     assert world.after(0, {3: (7, 9), 4: (5, 5)}) == ""
     assert world.after(4, {3: (7, 9), 4: (5, 5)}) == ""
@@ -44,13 +44,13 @@ def test_one_that_hangs_is_named() -> None:
 
 
 def test_short_transactions_are_not_reported() -> None:
-    """There is always one open, and never the same."""
+    """A transaction is always open, but it changes."""
     world = World()
     assert [world.after(2, {0: (number, number + 3)}) for number in range(10)] == [""] * 10
 
 
 def test_unfetched_partition_is_ignored() -> None:
-    """Its figures are as old as its last fetch; and those of one that was never fetched are -1."""
+    """Its statistics are those of its last fetch, or -1 without any fetch."""
     world = World()
     for _ in range(5):
         assert world.after(2, {0: (7, 9), 1: (-1001, 9)}, read={1}) == ""

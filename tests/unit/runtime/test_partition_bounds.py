@@ -1,4 +1,4 @@
-"""Where a partition ends, while its leader is being made."""
+"""The end of a partition during the election of its leader."""
 
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ PLACE = TopicPartition("t", 0)
 
 
 class Asked:
-    """Answers with these errors, and then with offsets."""
+    """Raises these errors, and then returns offsets."""
 
     def __init__(self, *errors: int) -> None:
         self.errors = list(errors)
@@ -28,7 +28,7 @@ def ask(asked: Asked, seconds: float = 20.0) -> Any:
 
 
 def test_a_leader_that_is_being_made_is_waited_for() -> None:
-    """A process that starts right after its topics ended for that."""
+    """A process that starts right after its topics must not exit because of it."""
     passing = (
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -41,8 +41,8 @@ def test_a_leader_that_is_being_made_is_waited_for() -> None:
     ("code", "seconds"),
     [(KafkaError.TOPIC_AUTHORIZATION_FAILED, 20.0), (KafkaError.NOT_LEADER_FOR_PARTITION, 0.0)],
 )
-def test_what_does_not_pass_is_raised(code: int, seconds: float) -> None:
-    """At once; and what passes, when the time is over."""
+def test_permanent_error_is_raised(code: int, seconds: float) -> None:
+    """Permanent errors are raised at once, and temporary ones at the deadline."""
     asked = Asked(code, code)
     with pytest.raises(KafkaException) as error:
         ask(asked, seconds)

@@ -1,4 +1,4 @@
-"""A pod of a StatefulSet that is stopped asks whether it comes back; what Kubernetes does not tell is taken for a yes."""
+"""A stopping pod of a StatefulSet asks Kubernetes if it returns. An unknown answer means yes."""
 
 import socket
 from pathlib import Path
@@ -32,7 +32,7 @@ SET = "wc-count"
 def test_a_pod_stays_away_if_its_number_is_too_high(
     api_server: ScaleStub, replicas: int, number: int, away: bool
 ) -> None:
-    """Its StatefulSet is asked, with the account's token."""
+    """The pod queries its StatefulSet with the account's token."""
     api_server.replicas = {SET: replicas, "wc": 0, "wc-count-1": 9}
     with capture_logs() as lines:
         assert is_scaled_away(f"{SET}-{number}", SET, LOG) is away
@@ -42,13 +42,13 @@ def test_a_pod_stays_away_if_its_number_is_too_high(
 
 
 def test_pod_of_a_deleted_stateful_set_leaves(api_server: ScaleStub) -> None:
-    """Nobody starts it anew."""
+    """Kubernetes does not restart it."""
     api_server.replicas = {"wc-acker": 1}
     assert is_scaled_away(f"{SET}-0", SET, LOG)
 
 
 def test_process_outside_a_stateful_set_makes_no_query(api_server: ScaleStub) -> None:
-    """Such as a pod of a Deployment, or a process off Kubernetes."""
+    """Examples are a pod of a Deployment, and a process outside Kubernetes."""
     assert not is_scaled_away("wc-split-7f9c-x", "", LOG)
     assert api_server.requests == []
 
@@ -68,13 +68,13 @@ def test_process_outside_a_stateful_set_makes_no_query(api_server: ScaleStub) ->
 def test_refused_query_is_logged_and_the_tasks_wait(
     api_server: ScaleStub, refusal: tuple[int, Any], says: str
 ) -> None:
-    """As it was before anybody was asked: its tasks wait for it."""
+    """The fallback is the behaviour without a query: its tasks wait for the pod."""
     api_server.refusal = refusal
     assert says in why_unknown()
 
 
 def test_token_is_not_sent_to_an_untrusted_server(api_server: ScaleStub, tmp_path: Path) -> None:
-    """Nor does it say who stays away."""
+    """The reason does not name the pods that stay away."""
     other = Authority(tmp_path / "other", "stranger")
     (pod_scale.ACCOUNT / "ca.crt").write_bytes(other.certificate.read_bytes())
     assert "CERTIFICATE_VERIFY_FAILED" in why_unknown()
@@ -84,7 +84,7 @@ def test_token_is_not_sent_to_an_untrusted_server(api_server: ScaleStub, tmp_pat
 def test_an_api_server_that_does_not_answer_is_not_waited_for(
     api_server: ScaleStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Policies let packets vanish. This one takes the connection, and says nothing."""
+    """A network policy may drop packets. This server accepts the connection and never responds."""
     monkeypatch.setattr(pod_scale, "_PATIENCE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT_HTTPS", str(silent.getsockname()[1]))
@@ -95,7 +95,7 @@ def test_an_api_server_that_does_not_answer_is_not_waited_for(
 def test_tasks_wait_for_a_pod_without_a_token(
     api_server: ScaleStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what is no pod at all."""
+    """The same holds for a process outside Kubernetes."""
     (pod_scale.ACCOUNT / "token").unlink()
     assert "No such file" in why_unknown()
     (pod_scale.ACCOUNT / "token").write_text(TOKEN)
@@ -104,7 +104,7 @@ def test_tasks_wait_for_a_pod_without_a_token(
 
 
 def why_unknown() -> str:
-    """Asks, and returns the reason in the one line of the log that there is then."""
+    """Makes the query, and returns the reason in its single log line."""
     with capture_logs() as lines:
         assert not is_scaled_away(f"{SET}-2", SET, LOG)
     (line,) = lines
@@ -121,7 +121,7 @@ def why_unknown() -> str:
     "instance", ["count-0", "wc-count", "wc-count-x", "wc-count-1-0", "other-wc-count-0"]
 )
 def test_instance_outside_the_stateful_set_is_refused(instance: str) -> None:
-    """At the start, and not at the end."""
+    """The error comes at the start, not at the stop."""
     environment = {
         "KSTORM_TOPOLOGY": "a:b",
         "KSTORM_STATEFUL_SET": SET,

@@ -1,4 +1,4 @@
-"""Which records of a transaction are refused for good, and what only an operator can mend."""
+"""Errors of a transaction's records: some are permanent, and only an operator can fix others."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def record(
 def refused(
     records: list[OutgoingRecord], code: int, *numbers: int, partition: int = 0
 ) -> Refusals:
-    """These were refused, in one partition."""
+    """Builds the refusals of these records in one partition."""
     made = Refusals(records, "changelog")
     for number in numbers:
         made.add(number, KafkaError(code), partition)
@@ -28,7 +28,7 @@ def refused(
 
 
 def test_record_refused_with_its_batch_is_not_certain() -> None:
-    """It may have been in a batch with a bad one; if it was alone it is the bad one."""
+    """A bad neighbour may be the cause. A record that was alone is the cause."""
     records = [record(b"x" * 10), record(b"x"), record(b"x")]
     assert refused(records, TOO_LARGE, 0, 1).culprits() == {}
     assert list(refused(records, TOO_LARGE, 0, 1).culprits(alone=True)) == [0, 1, 2]
@@ -39,7 +39,7 @@ def test_record_refused_with_its_batch_is_not_certain() -> None:
 
 
 def test_records_not_shorter_than_a_refused_one_are_refused() -> None:
-    """In the same topic, and of a sink."""
+    """This applies to records of a sink in the same topic."""
     long, longer = b"x" * 50, b"x" * 51
     records = [
         record(b"x"),
@@ -52,14 +52,14 @@ def test_records_not_shorter_than_a_refused_one_are_refused() -> None:
 
 
 def test_other_records_without_a_key_are_refused() -> None:
-    """If that can be the reason; with a key, only the one."""
+    """This applies if a missing key can be the reason. A record with a key is refused alone."""
     records = [record(key=None), record(), record(key=None), record(key=None, topic="other")]
     assert sorted(refused(records, INVALID, 0).culprits()) == [0, 2]
     assert sorted(refused(records, INVALID, 1).culprits()) == [1]
 
 
 def test_invalid_topic_name_and_unencodable_record_are_refused_alone() -> None:
-    """They never had a partition, and neighbours are not meant."""
+    """They never had a partition, so their neighbours are unaffected."""
     records = [record(topic="a b"), record("\ud800"), record()]
     made = refused(records, KafkaError.TOPIC_EXCEPTION, 0, partition=-1)
     made.add_unwritable(1, ValueError("no UTF-8"))
@@ -68,7 +68,7 @@ def test_invalid_topic_name_and_unencodable_record_are_refused_alone() -> None:
 
 
 def test_few_are_tried_alone() -> None:
-    """One of each length; one without a key, or all with one."""
+    """Candidates are one of each length, and one without a key, or all without a key."""
     records = [record(b"x" * (1 + number % 3)) for number in range(30)]
     assert refused(records, TOO_LARGE, *range(30)).suspects() == [0, 1, 2]
     keys = [record(key=None if number % 5 == 4 else b"k") for number in range(10)]
@@ -85,7 +85,7 @@ def test_few_are_tried_alone() -> None:
     ],
 )
 def test_operator_error_ends_the_process(code: int, task: int, told: str) -> None:
-    """No dead letter comes of it, and the error names the topic."""
+    """The record does not become a dead letter, and the error names the topic."""
     made = refused([record(task=task)], code, 0)
     assert made
     assert (made.culprits(), made.suspects()) == ({}, [])
@@ -94,14 +94,14 @@ def test_operator_error_ends_the_process(code: int, task: int, told: str) -> Non
 
 
 def test_refused_state_change_ends_the_process() -> None:
-    """It names the changelog."""
+    """The error names the changelog."""
     made = Refusals([], "changelog")
     made.add_change(KafkaError(TOO_LARGE))
     assert "the topic 'changelog' did not accept a record" in made.must_end
 
 
 def test_temporary_refusal_is_retried() -> None:
-    """The reason is the first that is one: what was purged was only in the way."""
+    """The reason is the first real one, because purged records were only behind others."""
     made = refused([record(), record()], KafkaError._PURGE_QUEUE, 0)
     made.add(1, KafkaError(KafkaError._MSG_TIMED_OUT), -1)
     assert made

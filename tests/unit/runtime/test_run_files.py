@@ -1,4 +1,4 @@
-"""The file by which the page finds what runs on this machine."""
+"""The file by which the web UI finds the runs on this machine."""
 
 import json
 import os
@@ -11,8 +11,11 @@ from kstorm.introspection.outline_builder import outline_of
 from kstorm.runtime import run_files
 
 
-def test_what_runs_is_found_with_its_shape(tmp_path: Path) -> None:
-    """In the run's folder, or in the folder of all runs: components, who reads whom and how, and where each process answers."""
+def test_run_file_describes_the_topology(tmp_path: Path) -> None:
+    """The run's folder and the folder of all runs both work.
+
+    The file has components, subscriptions and the address of each process.
+    """
     worker = run_files.RunningWorker("split-0", "split", "http://127.0.0.1:1")
     topology = build("words", "in", "out")
     run_files.write(
@@ -26,8 +29,8 @@ def test_what_runs_is_found_with_its_shape(tmp_path: Path) -> None:
     assert list(run_files.find(tmp_path)) == []
 
 
-def test_what_a_killed_run_left_runs_no_more(tmp_path: Path) -> None:
-    """Nor does what is no such file."""
+def test_file_of_a_killed_run_is_ignored(tmp_path: Path) -> None:
+    """Invalid files are ignored too."""
     run_files.write(tmp_path, run_files.describe(build("words", "in", "out"), "", "", []))
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()

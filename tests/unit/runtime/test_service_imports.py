@@ -1,4 +1,4 @@
-"""A process imports only what it uses, because imports are most of its start."""
+"""A process imports only the modules that it uses, because imports are most of its start time."""
 
 import subprocess
 import sys

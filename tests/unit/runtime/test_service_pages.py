@@ -1,4 +1,4 @@
-"""What the pages of a service show, and that no text of an exception is among it."""
+"""The pages of a service, which never contain the text of an exception."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ CANARY = "https://kafka.example.com/?token=canary-7f3a"
 
 
 class Troubled(BareDriver):
-    """A driver at work, whose component says what keeps it from working."""
+    """A running driver whose component reports a problem."""
 
     trouble: Exception = ConnectionError(f"no answer from {CANARY}")
 
@@ -40,7 +40,10 @@ class Troubled(BareDriver):
 
 
 def test_no_text_of_an_exception_is_on_a_page(tmp_path: Path) -> None:
-    """Its type, its task and its age are; the text is in the log, and that of a problem once."""
+    """The page has the error's type, task and age.
+
+    The log has its text, and that of a problem once.
+    """
 
     async def main() -> None:
         driver = Troubled()
@@ -71,7 +74,7 @@ def test_no_text_of_an_exception_is_on_a_page(tmp_path: Path) -> None:
 
 
 def test_a_problem_in_the_words_of_kstorm_is_shown(tmp_path: Path) -> None:
-    """They are written for who looks after the topology, and name no secret."""
+    """They address the operator, and contain no secret."""
 
     async def main() -> None:
         driver = Troubled()
@@ -82,7 +85,7 @@ def test_a_problem_in_the_words_of_kstorm_is_shown(tmp_path: Path) -> None:
     run(main())
 
 
-def test_without_an_error_there_is_nothing_to_say_of_it() -> None:
+def test_status_without_an_error_has_empty_error_fields() -> None:
     assert ServiceJournal(structlog.get_logger()).status() == {
         "errors": 0,
         "last_error": "",

@@ -1,4 +1,4 @@
-"""A service's settings: what is wrong is said in one sentence, before anything starts."""
+"""A service's settings: each mistake is reported in one sentence, before anything starts."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ GOOD = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:topology"}
 
 
 def test_only_the_topology_has_to_be_named() -> None:
-    """Everything else has a default."""
+    """Every other setting has a default."""
     settings = from_environment(GOOD)
     assert settings.bootstrap_servers == "localhost:9092"
     assert settings.web_port == 6066
@@ -24,7 +24,7 @@ def test_only_the_topology_has_to_be_named() -> None:
 
 
 def test_every_variable_is_read() -> None:
-    """Names are KSTORM_ and the field in capitals."""
+    """A variable's name is KSTORM_ and the field in capitals."""
     settings = from_environment(
         GOOD
         | {
@@ -62,7 +62,7 @@ def test_every_variable_is_read() -> None:
     ],
 )
 def test_a_bad_value_is_named_with_its_variable(variable: str, value: str, says: str) -> None:
-    """The message has the variable, the value and the remedy."""
+    """The message also has the value and the remedy."""
     with pytest.raises(ConfigError) as caught:
         from_environment(GOOD | {variable: value})
     assert variable in str(caught.value)
@@ -79,7 +79,7 @@ def test_a_bad_value_is_named_with_its_variable(variable: str, value: str, says:
     ],
 )
 def test_unloadable_topology_is_reported(reference: str, says: str) -> None:
-    """No stack trace for a misspelt reference."""
+    """A misspelt reference gives no stack trace."""
     with pytest.raises(KstormError, match=says):
         load_topology(reference)
 
@@ -87,7 +87,7 @@ def test_unloadable_topology_is_reported(reference: str, says: str) -> None:
 def test_a_module_that_a_topology_needs_and_lacks_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error says whether the topology or a module that it needs is missing."""
+    """The error distinguishes a missing topology from a missing module that it imports."""
     (tmp_path / "needy.py").write_text("import surely_not_installed\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match="needs the module 'surely_not_installed'"):
@@ -109,7 +109,7 @@ def test_a_topology_may_be_a_function_or_an_object(
 
 
 def test_a_component_of_another_kind_is_named_with_those_that_there_are() -> None:
-    """A spout is not run as a bolt, and a misspelt name is not waited for."""
+    """A spout does not run as a bolt, and a misspelt name is an error."""
     settings = from_environment(GOOD | {"KSTORM_COMPONENT": "split"})
     topology = settings.load_topology()
     assert settings.component_of(topology, "bolt") == "split"
@@ -120,7 +120,7 @@ def test_a_component_of_another_kind_is_named_with_those_that_there_are() -> Non
 
 
 def test_secrets_are_read_from_files(tmp_path: Path) -> None:
-    """As a Secret is mounted; a file's properties are added to the variable's and win."""
+    """Secrets are mounted as files. A file's properties override those of the variable."""
     properties, login = tmp_path / "kafka.json", tmp_path / "zookeeper"
     properties.write_text('{"sasl.password": "hunter2", "security.protocol": "SASL_SSL"}\n')
     login.write_text("sasl:me:hunter3\n")
@@ -162,15 +162,15 @@ def test_secrets_are_read_from_files(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_secret_is_named_and_not_shown(variable: str, value: str, says: str) -> None:
-    """The variable and the remedy, but nothing of what was read."""
+    """The error names the variable and the remedy, but not the value."""
     with pytest.raises(ConfigError, match=variable) as caught:
         from_environment(GOOD | {variable: value})
     assert says in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
-def test_how_to_connect_to_zookeeper() -> None:
-    """Without TLS, or with what the object says; `{}` has all of the defaults."""
+def test_zookeeper_tls_settings_are_read() -> None:
+    """The setting is optional. `{}` selects all defaults."""
     assert from_environment(GOOD).zookeeper_tls is None
     assert from_environment(GOOD | {"KSTORM_ZOOKEEPER_TLS": "{}"}).zookeeper_tls == ZooKeeperTls()
     given = {"KSTORM_ZOOKEEPER_TLS": '{"check_hostname": false}'}
@@ -195,8 +195,8 @@ def test_how_to_connect_to_zookeeper() -> None:
         ('{"ca": "a\\u0000b"}', r"has ca 'a\x00b', which cannot be used"),
     ],
 )
-def test_a_way_to_connect_to_zookeeper_that_cannot_work_is_named(text: str, says: str) -> None:
-    """In one line with the variable, and with what is wrong; a password in it, where none belongs, is not shown."""
+def test_invalid_zookeeper_tls_is_named(text: str, says: str) -> None:
+    """The error is one line with the variable and the problem. A misplaced password is not shown."""
     with pytest.raises(ConfigError, match=r"^KSTORM_ZOOKEEPER_TLS ") as caught:
         from_environment(GOOD | {"KSTORM_ZOOKEEPER_TLS": text})
     assert says in str(caught.value)
@@ -205,6 +205,6 @@ def test_a_way_to_connect_to_zookeeper_that_cannot_work_is_named(text: str, says
 
 
 def test_a_property_that_librdkafka_refuses_is_a_config_error() -> None:
-    """Its name is shown."""
+    """The error shows its name."""
     with pytest.raises(ConfigError, match=r'KSTORM_KAFKA_PROPERTIES: .*"no\.such"'):
         Admin(from_environment(GOOD | {"KSTORM_KAFKA_PROPERTIES": '{"no.such": "hunter2"}'}))

@@ -1,4 +1,4 @@
-"""The spout tasks of a process share what reads replay requests and committed positions."""
+"""The spout tasks of a process share the readers of replay requests and committed positions."""
 
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.kafka.shared_positions import SharedPositions
@@ -8,7 +8,7 @@ from kstorm.testing.kafka.replay_requests import FakeReplayRequests
 
 
 class Requests:
-    """A topic of requests, and its readers."""
+    """A topic of requests, with its readers."""
 
     def __init__(self) -> None:
         self.opened: list[FakeReplayRequests] = []
@@ -25,7 +25,7 @@ class Requests:
 
 
 def test_each_task_reads_all_requests() -> None:
-    """Also those that another task has read before the task was opened."""
+    """A task also gets the requests that another task read before it was opened."""
     requests = Requests()
     requests.write(b"a")
     one = requests.shared.lend()
@@ -44,7 +44,7 @@ def test_each_task_reads_all_requests() -> None:
 
 
 def test_task_opened_after_the_end_has_another_reader() -> None:
-    """A request that seems to be open may have ended just before."""
+    """An apparently open request may have just ended."""
     requests = Requests()
     one = requests.shared.lend()
     while not one.at_end:

@@ -16,13 +16,13 @@ ONE, TWO = Partition(TOPIC, 0), Partition(TOPIC, 1)
 
 
 def config(**settings: Any) -> SpoutConfig:
-    """Like each task's copy, it has a scheme of its own."""
+    """Builds a config with its own scheme, like each task's copy."""
     scheme = SchemeAsMultiScheme(StringScheme())
     return SpoutConfig(KafkaHosts(), TOPIC, "/root", "reader", scheme=scheme, **settings)
 
 
 class World:
-    """Two partitions, and the readers that were opened."""
+    """Two partitions, and their open readers."""
 
     def __init__(self) -> None:
         self.opened: list[FakeSource] = []
@@ -34,7 +34,7 @@ class World:
         return self.opened[-1]
 
     def two(self) -> tuple[SourceReader, SourceReader, FakeSource]:
-        """Return the readers of two tasks, each with one partition, and what they share."""
+        """Return the readers of two tasks with one partition each, and the shared source."""
         one, two = self.sources.lend(config()), self.sources.lend(config())
         one.assign(ONE, 0)
         two.assign(TWO, 0)
@@ -62,7 +62,7 @@ class TestLentSource(SourceContract):
 
 
 class _Both:
-    """The task's reader, with the log of the fake behind it."""
+    """The task's reader, with the log of the fake source."""
 
     def __init__(self, reader: Any, fake: FakeSource) -> None:
         self._reader, self._fake = reader, fake
@@ -86,7 +86,7 @@ def test_tasks_with_equal_settings_share_a_reader(world: World) -> None:
 
 
 def test_each_task_gets_its_own_messages(world: World) -> None:
-    """One task's reading hands the other one's messages to it."""
+    """If one task reads, the other one's messages are passed on."""
     one, two, shared = world.two()
     shared.produce(0, 0, 1, 2)
     shared.produce(1, 0, 1)
@@ -140,7 +140,7 @@ def test_failed_look_up_is_for_the_task_that_asked(world: World) -> None:
 def test_partition_is_paused_while_its_task_does_not_read(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The messages that were fetched are kept, and no message is missing afterwards."""
+    """The fetched messages are kept, and none is missing afterwards."""
     monkeypatch.setattr(shared_source, "_MOST_MESSAGES", 10)
     one, two, shared = world.two()
     shared.produce(1, *range(30))
@@ -169,7 +169,7 @@ def test_partition_of_large_messages_is_paused(
 
 
 def test_task_without_partitions_fetches_nothing_for_others(world: World) -> None:
-    """A task that reads nothing would fill the others' buffers."""
+    """It does not read its own messages, so it must not fill the others' buffers."""
     _one, _two, shared = world.two()
     shared.produce(0, 0)
     idle = world.sources.lend(config())
@@ -178,7 +178,7 @@ def test_task_without_partitions_fetches_nothing_for_others(world: World) -> Non
 
 
 def test_partition_that_another_task_took_over_stays_assigned(world: World) -> None:
-    """Tasks release a partition when they hear that it is no longer theirs."""
+    """A task releases a partition only when it learns of the loss."""
     one, two, shared = world.two()
     two.assign(ONE, 0)
     one.unassign(ONE)

@@ -12,7 +12,7 @@ from kstorm.runtime.kafka.shared_writer import SharedWriters
 
 
 class FakeWriter:
-    """Reports a record when the test says so."""
+    """Reports a record when the test calls its report."""
 
     def __init__(self) -> None:
         self.reports: list[Callable[[], None]] = []
@@ -62,7 +62,7 @@ def test_one_writer_is_open_while_it_is_used() -> None:
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_close_waits_for_its_own_records(batch: bool) -> None:
-    """Not for those of other tasks, which never end."""
+    """It does not wait for other tasks' records, which may never end."""
 
     async def run() -> None:
         done: list[Any] = []
@@ -96,7 +96,7 @@ def test_a_refused_record_is_not_waited_for() -> None:
     asyncio.run(run())
 
 
-def test_a_close_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_writer, "_CLOSE_SECS", 0.01)
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""A spout process at rest looks for messages, and its spouts then get their turn at once."""
+"""A resting spout process looks for messages, and then gives its spouts their turn at once."""
 
 import asyncio
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from kstorm.runtime.service.spout import SpoutDriver
 
 
 class Stand:
-    """The parts of a driver that the look needs."""
+    """The parts of a driver that the look uses."""
 
     def __init__(self, *, rest: float, active: bool) -> None:
         self.engine = SimpleNamespace(rest=rest, active=active, emit="a turn", in_flight=0)
@@ -70,7 +70,7 @@ def test_nothing_is_fetched_for_spouts_that_work_or_must_not(
 
 class Own(KafkaSpout):
     def next_tuple(self) -> None:
-        """Emit what Kafka does not have."""
+        """Emit a message that is not from Kafka."""
 
 
 @pytest.mark.parametrize("kind", [KafkaSpout, Own])

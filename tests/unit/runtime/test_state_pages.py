@@ -1,4 +1,4 @@
-"""`/state` of a service: to whom it tells what, over HTTP, from a real RocksDB."""
+"""`/state` of a service: authorization and answers over HTTP, from a real RocksDB."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,12 +23,12 @@ from tests.unit.runtime.test_stored_state import recovered
 
 TOKEN = "canary-7f3a-0123456789"
 ON = {"state_queries": True}
-TASKS, HERE = 4, 1  # tasks of the bolt, and the index of the one that is here
+TASKS, HERE = 4, 1  # the bolt's tasks, and the index of the local one
 AS_OF = {"offset": 6, "time": 1000.0}
 
 
 def word_of(task: int, built: Topology) -> str:
-    """A word that belongs to a task, by index."""
+    """Returns a word that belongs to a task, by index."""
     from kstorm.introspection.key_owner import owner_of
 
     told = outline_of(built)
@@ -43,7 +43,7 @@ def word_of(task: int, built: Topology) -> str:
 async def serving(
     folder: Path, settings: dict[str, Any], keeps: bool = True, fields: str = "word"
 ) -> AsyncIterator[Any]:
-    """The pages of a bolt with four tasks, of which one is here."""
+    """Serves the pages of a bolt with four tasks, one of them local."""
     built = topology(TASKS, *fields.split())
     table, stored = recovered(folder / "state", HERE)
     port = reserve_port()
@@ -63,7 +63,7 @@ async def serving(
 
 
 class Asking:
-    """Who asks, and the state."""
+    """A client, and the state."""
 
     def __init__(self, served: Serving, table: Any, built: Topology) -> None:
         self.served, self.table, self.built = served, table, built
@@ -92,7 +92,7 @@ def asked(
 
 
 def test_committed_value_is_returned_with_its_version(tmp_path: Path) -> None:
-    """The value, or that there is none; from the next checkpoint on the new one."""
+    """A missing value is reported too. A new value appears with the next checkpoint."""
 
     async def ask(of: Asking) -> None:
         word = word_of(HERE, of.built)
@@ -119,7 +119,10 @@ def test_every_key_can_be_queried(tmp_path: Path, key: str) -> None:
 
 
 def test_the_task_is_the_groupings_choice(tmp_path: Path) -> None:
-    """Of the key, or of the values that are named; another's is told by its number."""
+    """The choice depends on the key or on the named values.
+
+    For another task, the answer has its number.
+    """
 
     async def ask(of: Asking) -> None:
         elsewhere = word_of(3, of.built)
@@ -143,7 +146,7 @@ def test_task_is_required_if_the_grouping_does_not_determine_it(tmp_path: Path) 
 
 
 def test_keys_are_returned_in_pages(tmp_path: Path) -> None:
-    """In their order, each page with where to go on."""
+    """The keys are sorted. Each page names the start of the next one."""
 
     async def ask(of: Asking) -> None:
         of.table.keep(
@@ -187,7 +190,7 @@ def test_state_queries_are_off_by_default(tmp_path: Path) -> None:
 
 
 def test_it_wants_the_token(tmp_path: Path) -> None:
-    """As a bearer, or in a header that the API server's proxy lets through; whoever asks, from wherever."""
+    """Every client needs it, as a bearer token or in a header that the API server's proxy forwards."""
 
     async def ask(of: Asking) -> None:
         path = f"count/the?task={of.here}"
@@ -207,7 +210,7 @@ def test_it_wants_the_token(tmp_path: Path) -> None:
 
 
 def test_without_a_token_only_this_machine_is_answered(tmp_path: Path) -> None:
-    """A page in a browser, of a name that somebody has pointed to 127.0.0.1, is another's."""
+    """A host name other than this machine's is refused, even if it resolves to 127.0.0.1."""
 
     async def ask(of: Asking) -> None:
         assert (await of.get(f"count/the?task={of.here}", host="evil.example:6066"))[0] == 421
@@ -216,8 +219,8 @@ def test_without_a_token_only_this_machine_is_answered(tmp_path: Path) -> None:
     asked(tmp_path, ON, ask)
 
 
-def test_it_knows_its_own_component(tmp_path: Path) -> None:
-    """Another's is another process's; one that keeps nothing says so."""
+def test_process_serves_only_its_own_component(tmp_path: Path) -> None:
+    """Another component is refused. A component without state reports that."""
 
     async def ask(of: Asking) -> None:
         assert await of.get("sink/the") == (421, {"error": "this process runs 'count', not 'sink'"})
@@ -231,7 +234,7 @@ GOOD = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:topology", "KSTORM_STATE
 
 
 def test_public_address_requires_a_token(tmp_path: Path) -> None:
-    """The default address is every one."""
+    """The default address is all interfaces."""
     with pytest.raises(
         ConfigError,
         match=r"other machines can reach KSTORM_WEB_HOST=0.0.0.0: set KSTORM_STATE_TOKEN_FILE",

@@ -1,4 +1,4 @@
-"""What others read of a task's state, on a real RocksDB."""
+"""Reads of a task's state by other programs, on a real RocksDB."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.unit.runtime.test_tables import table
 
 
 def recovered(folder: Path, task: int = 1) -> tuple[RecoveringTable, StoredState]:
-    """A task whose changelog was brought up to offset 6."""
+    """Builds a task whose changelog was read up to offset 6."""
     made = table(folder)
     made._store.open(task)
     made._copies[task] = LocalCopy(b"topic", 6, 1000.0)
@@ -31,7 +31,7 @@ def keys(
 
 
 def test_a_task_that_is_being_recovered_is_not_there(tmp_path: Path) -> None:
-    """Half of its state is on the disk; nor is one that another process has, or that was let go of."""
+    """Its state is incomplete. A closed task and a task of another process are missing too."""
     made, stored = recovered(tmp_path)
     assert (stored.copy(1), stored.copy(0)) == (LocalCopy(b"topic", 6, 1000.0), None)
     made._store.open(0)
@@ -50,14 +50,17 @@ def test_a_checkpoint_moves_state_and_copy_together(tmp_path: Path) -> None:
 
 
 class Writer:
-    """Takes every checkpoint."""
+    """Accepts every checkpoint."""
 
     async def write(self, changelog: str, effect: Transact) -> Mapping[int, int]:
         return dict.fromkeys(effect.changes, 9)
 
 
-async def test_a_checkpoint_says_of_all_tasks_when_it_was(tmp_path: Path) -> None:
-    """It was accepted with the offsets of all: of one that it has not changed nothing was missing then either."""
+async def test_checkpoint_updates_the_time_of_all_tasks(tmp_path: Path) -> None:
+    """Kafka accepted the checkpoint with the offsets of all tasks.
+
+    So an unchanged task was complete at that time too.
+    """
     made = table(tmp_path)
     writer: Any = Writer()
     store = TaskStore(made, "changelog", structlog.get_logger(), now=lambda: 1200.0)
@@ -80,7 +83,7 @@ async def test_a_checkpoint_says_of_all_tasks_when_it_was(tmp_path: Path) -> Non
 
 
 def test_a_page_has_keys_in_their_order(tmp_path: Path) -> None:
-    """By prefix, and behind the last one; what a task has not finished is no key of its state."""
+    """They are sorted, filtered by prefix, and after the last key. Unfinished tuples are not keys."""
     made, stored = recovered(tmp_path)
     found = sorted([*(f"a{number:03}" for number in range(60)), "b", "ba", "ß", "\U0010ffff"])
     rows = [(key.encode(), b"\x01") for key in found]
@@ -95,7 +98,7 @@ def test_a_page_has_keys_in_their_order(tmp_path: Path) -> None:
 
 
 def test_a_page_of_large_values_is_short(tmp_path: Path) -> None:
-    """At least one key, so that whoever reads on comes to an end."""
+    """It has at least one key, so that a reader makes progress."""
     made, stored = recovered(tmp_path)
     made.keep(1, [(b"%d" % number, bytes(700_000)) for number in range(5)], 80, 2000.0)
     assert keys(stored) == (["0", "1"], True)

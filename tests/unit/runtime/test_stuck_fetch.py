@@ -1,4 +1,4 @@
-"""Which statistics of librdkafka say that a partition gives nothing, and which say something else."""
+"""librdkafka's statistics that show a stuck partition, and similar ones that do not."""
 
 import json
 
@@ -22,37 +22,37 @@ def statistics(
 def heard(
     *told: ClientStatistics, read: tuple[Partition, ...] = (PLACE,)
 ) -> list[tuple[Partition, int]]:
-    """What the last of them made known."""
+    """Returns the result of the last statistics."""
     silences = StuckFetchDetector()
     return [list(silences.heard(each, read)) for each in told][-1]
 
 
-def test_what_is_fetched_often_and_does_not_move_is_silent() -> None:
+def test_partition_that_does_not_advance_over_many_fetches_is_stuck() -> None:
     assert heard(statistics(100), statistics(106)) == [(PLACE, 4)]
     assert heard(statistics(100), statistics(103), statistics(105)) == []
 
 
-def test_a_fetch_that_takes_long_is_not_silence() -> None:
-    """A large batch over a slow line."""
+def test_slow_fetch_is_not_stuck() -> None:
+    """A large batch may come over a slow line."""
     assert heard(*[statistics(100)] * 50) == []
 
 
-def test_what_moves_is_not_silent() -> None:
+def test_advancing_partition_is_not_stuck() -> None:
     assert heard(statistics(100, 3), statistics(106, 4), statistics(110, 4)) == []
 
 
-def test_who_is_at_the_end_is_not_silent() -> None:
-    """Or at the first record of an open transaction, which is the stable end."""
+def test_partition_at_its_end_is_not_stuck() -> None:
+    """The end may be the last stable offset, before an open transaction."""
     assert heard(statistics(100, 10), statistics(200, 10)) == []
     assert heard(statistics(100, -1001, -1001), statistics(200, -1001, -1001)) == []
 
 
-def test_what_waits_to_be_taken_is_not_silent() -> None:
+def test_partition_with_queued_records_is_not_stuck() -> None:
     assert heard(statistics(100, queued=1), statistics(200, queued=1)) == []
 
 
-def test_what_is_not_read_now_is_not_silent() -> None:
-    """Paused, or another process's; what it did before does not count when it is read again."""
+def test_unread_partition_is_not_stuck() -> None:
+    """The partition is paused or moved. Earlier silence does not count when it is read again."""
     silences = StuckFetchDetector()
     list(silences.heard(statistics(100), [PLACE]))
     assert list(silences.heard(statistics(150), [])) == []

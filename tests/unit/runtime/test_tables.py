@@ -1,4 +1,4 @@
-"""A recovery waits for nothing; a disk that is full or broken ends a process with an error that says so."""
+"""A recovery never blocks. A full or broken disk ends the process with an error that names it."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,11 +23,11 @@ class FullDisk:
 
 
 def anything(key: bytes, value: bytes | None) -> None:
-    """Refuses no record."""
+    """Accepts every record."""
 
 
 def table(folder: Path) -> RecoveringTable:
-    """A table whose changelog nobody is asked for."""
+    """Builds a table whose changelog is not read."""
     service: Any = None
     settings = Settings(topology="a:b", data_dir=folder)
     app = make_app("tables", settings, service)
@@ -37,7 +37,7 @@ def table(folder: Path) -> RecoveringTable:
 
 
 async def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
-    """With the table, the folder, what RocksDB says, and that nothing is lost."""
+    """The error names the table, the folder and RocksDB's reason, and states that no data is lost."""
     made = table(tmp_path)
     made._store._open[0] = FullDisk()
     made._copies[0] = LocalCopy(b"topic", 6, 0.0)
@@ -49,7 +49,7 @@ async def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_folder_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    """Something else stands in the place of a partition."""
+    """Another file has the name of a partition."""
     made = table(tmp_path)
     place = made._store._store.partition_path(1)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ async def test_a_folder_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 
 
 class Record(NamedTuple):
-    """A record of a changelog, with what a client's message has."""
+    """A record of a changelog, with the methods of a client's message."""
 
     at: int
     pair: tuple[bytes, bytes | None]
@@ -82,7 +82,7 @@ class Record(NamedTuple):
 
 
 class Changelog:
-    """A client that, as the real one, waits out its time unless there is as much as it is asked for."""
+    """A client that, like the real one, waits for its timeout unless enough records are there."""
 
     def __init__(self, *pairs: tuple[bytes, bytes | None]) -> None:
         self.left = [Record(offset, pair) for offset, pair in enumerate(pairs)]
@@ -103,7 +103,7 @@ Pieces = list[tuple[list[tuple[bytes, bytes | None]], int]]
 def read(
     changelog: Any, high: int, check: Check = anything, stop_after: int = 1000
 ) -> tuple[Pieces, ChangelogFindings]:
-    """The pieces that are kept, each with the offset that it reaches; stops once there are so many."""
+    """Returns the stored pieces and the offset of each one. It stops after `stop_after` pieces."""
     pieces: Pieces = []
     found = drain(
         changelog,
@@ -117,7 +117,7 @@ def read(
 
 
 def test_a_recovery_does_not_wait_for_more_than_there_is() -> None:
-    """Three records are read as soon as they are there; the last value of a key counts."""
+    """Three records are read as soon as they are there. The last value of a key counts."""
     changelog = Changelog((b"a", b"1"), (b"b", b"1"), (b"a", None))
     pieces, found = read(changelog, 3)
     assert pieces == [([(b"a", None), (b"b", b"1")], 2)]
@@ -126,7 +126,7 @@ def test_a_recovery_does_not_wait_for_more_than_there_is() -> None:
 
 
 def test_recovery_memory_is_limited_to_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is kept when it has enough keys or bytes; none of the log is left out, nor given twice."""
+    """A piece is stored when it has enough keys or bytes. Every record is read once."""
     monkeypatch.setattr(module, "_PIECE_KEYS", 1500)
     pairs = [(b"%d" % number, b"v") for number in range(10_000)]
     pieces, found = read(Changelog(*pairs), 10_000)
@@ -139,7 +139,7 @@ def test_recovery_memory_is_limited_to_a_piece(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_stopped_recovery_keeps_its_progress() -> None:
-    """The next one goes on behind it."""
+    """The next recovery continues after it."""
     pieces, _ = read(
         Changelog(*[(b"%d" % number, b"v") for number in range(50_000)]), 50_000, stop_after=1
     )
@@ -147,7 +147,7 @@ def test_stopped_recovery_keeps_its_progress() -> None:
 
 
 def test_refused_records_are_bounded() -> None:
-    """A stranger may have written any number of them; those beyond are counted."""
+    """Foreign programs may have written any number. Records beyond the limit are only counted."""
 
     def nothing(key: bytes, value: bytes | None) -> None:
         raise FrameError("no row")

@@ -1,4 +1,4 @@
-"""A task begins at the group's committed offsets, and not at all if these cannot be had."""
+"""A task starts at the group's committed offset. Without a valid answer, it does not start."""
 
 import asyncio
 import threading
@@ -20,14 +20,17 @@ PLACES = [TopicPartition("in", 0), TopicPartition("in", 1)]
 
 
 class Committed:
-    """What `Consumer.committed` says of one partition; the client's own class has no error that a test may set."""
+    """One partition in the result of `Consumer.committed`.
+
+    A test cannot set the error of the real class.
+    """
 
     def __init__(self, partition: int, offset: int, error: KafkaError | None = None) -> None:
         self.topic, self.partition, self.offset, self.error = "in", partition, offset, error
 
 
 class Group:
-    """A `Consumer` whose group has an answer: places, or an exception."""
+    """A `Consumer` whose group answers with offsets or an exception."""
 
     def __init__(self, answer: list[Committed] | Exception) -> None:
         self._answer = answer
@@ -38,12 +41,12 @@ class Group:
         return self._answer
 
     def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[Committed]:
-        """Each partition ends at 10."""
+        """Returns 10 as the end of each partition."""
         return [Committed(place.partition, 10) for place in places]
 
 
 class Silent:
-    """A `Consumer` whose `close` waits for an answer."""
+    """A `Consumer` whose `close` blocks until the test continues it."""
 
     def __init__(self, consumer: Consumer, answers: threading.Event) -> None:
         self._consumer, self._answers = consumer, answers
@@ -57,7 +60,7 @@ class Silent:
 
 @contextmanager
 def consumer() -> Iterator[TaskConsumer]:
-    """It has made no connection."""
+    """Builds a consumer without a connection."""
     loop = asyncio.new_event_loop()
     made = TaskConsumer(
         Settings(
@@ -82,7 +85,7 @@ def consumer() -> Iterator[TaskConsumer]:
 
 
 def test_a_close_that_never_returns_keeps_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """librdkafka's does not, at times, when no broker answers."""
+    """Without brokers, librdkafka's `close` sometimes does not return."""
     monkeypatch.setattr(consumer_module, "_CLOSE_SECONDS", 0.2)
     answers = threading.Event()
     with consumer() as made, capture_logs() as logs:
@@ -96,7 +99,7 @@ def test_a_close_that_never_returns_keeps_no_process(monkeypatch: pytest.MonkeyP
 
 
 class Fetched:
-    """A `Consumer` that has fetched messages of a size."""
+    """A `Consumer` that has fetched messages of a given size."""
 
     def __init__(self, messages: int, size: int) -> None:
         self._left, self._size = messages, size
@@ -113,7 +116,7 @@ class Fetched:
     ids=["nothing more", "few", "all", "many small ones", "medium ones", "large ones"],
 )
 def test_a_poll_is_limited_by_bytes(fetched: int, size: int, polled: int) -> None:
-    """Many small records are executed together, and few large ones."""
+    """Many small records are executed together, but only a few large ones."""
     with consumer() as made:
         real, made._consumer = made._consumer, cast("Consumer", Fetched(fetched, size))
         try:
@@ -123,13 +126,13 @@ def test_a_poll_is_limited_by_bytes(fetched: int, size: int, polled: int) -> Non
 
 
 def committed(answer: list[Committed] | Exception) -> dict[int, int]:
-    """Where the tasks of a consumer begin after this answer."""
+    """Returns the start offsets of a consumer's tasks after this answer."""
     with consumer() as made:
         return made._committed(cast("Consumer", Group(answer)), PLACES)
 
 
 def test_tasks_begin_where_the_group_is() -> None:
-    """Where it has committed nothing, at the beginning."""
+    """Without a committed offset, a task starts at 0."""
     assert committed([Committed(0, 7), Committed(1, -1001)]) == {0: 7, 1: 0}
 
 
@@ -142,7 +145,10 @@ def test_tasks_begin_where_the_group_is() -> None:
     ids=["for one partition", "for all"],
 )
 def test_offsets_that_cannot_be_read_begin_no_task(answer: Any) -> None:
-    """A refusal of one partition has no offset either: taken for none, all of the task's log would be executed again."""
+    """A partition with an error has no offset.
+
+    Without the check, the task would execute its whole log.
+    """
     with pytest.raises(
         BrokerError,
         match=r"offsets of the group 'words' cannot be read from Kafka at kafka:9092: .*Group",
@@ -150,8 +156,8 @@ def test_offsets_that_cannot_be_read_begin_no_task(answer: Any) -> None:
         committed(answer)
 
 
-def test_who_it_is_in_the_group_is_asked_for_once_between_two_rebalances() -> None:
-    """Each transaction needs it, and the consumer's thread answers only between two polls."""
+def test_group_metadata_is_requested_once_per_rebalance() -> None:
+    """Each transaction needs it, and the consumer's thread responds only between two polls."""
 
     async def ask(made: TaskConsumer, *, anew: bool = False, served: bool) -> Any:
         asking = asyncio.ensure_future(made.group_metadata(anew=anew))

@@ -1,4 +1,4 @@
-"""How topics are set: what is promised of each, and that docs/reference/topics.md says the same."""
+"""The settings of each topic, and their description in docs/reference/topics.md."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,7 +43,7 @@ def settings(topology: Topology, topic: str, replication: int = 1) -> Mapping[st
 
 
 def test_every_topic_has_a_plan() -> None:
-    """With the partitions that the topology says."""
+    """Each topic has the topology's number of partitions."""
     topology = make()
     assert {name: plan.partitions for name, plan in topic_plans(topology, 1).items()} == {
         **topology.topics(),
@@ -51,8 +51,8 @@ def test_every_topic_has_a_plan() -> None:
     }
 
 
-def test_dead_letters_are_kept_for_ever_unless_the_configuration_says_otherwise() -> None:
-    """And never deleted for their size."""
+def test_dead_letters_are_kept_forever_by_default() -> None:
+    """Their size never causes a deletion."""
     assert settings(make(), "t.__dead_letters")["retention.ms"] == "-1"
     month = make(Config(topology_dead_letters_retention_secs=30 * 86400))
     assert settings(month, "t.__dead_letters")["retention.ms"] == "2592000000"
@@ -61,8 +61,8 @@ def test_dead_letters_are_kept_for_ever_unless_the_configuration_says_otherwise(
     assert settings(month, "t.split")["retention.ms"] == "86400000"
 
 
-def test_what_was_finished_is_kept_for_a_year_unless_the_configuration_says_otherwise() -> None:
-    """And never deleted for its size."""
+def test_finished_ranges_are_kept_for_a_year_by_default() -> None:
+    """Their size never causes a deletion."""
     found = settings(make(), "t.__finished")
     assert (found["retention.ms"], found["retention.bytes"]) == ("31536000000", "-1")
     assert (
@@ -73,8 +73,8 @@ def test_what_was_finished_is_kept_for_a_year_unless_the_configuration_says_othe
     )
 
 
-def test_frames_are_kept_for_a_day_unless_the_configuration_says_otherwise() -> None:
-    """Nothing that is not read yet may be deleted, least of all where nothing is sent again."""
+def test_frames_are_kept_for_a_day_by_default() -> None:
+    """Unread frames must not be deleted, least of all without replays."""
     week = make(Config(topology_trace_retention_hours=168))
     for topic in ("t.split", "t.__acker", "t.lines.__completions"):
         assert settings(make(), topic)["retention.ms"] == "86400000"
@@ -87,7 +87,7 @@ def test_frames_are_kept_for_a_day_unless_the_configuration_says_otherwise() -> 
 
 
 def test_the_longest_frame_of_any_component_fits() -> None:
-    """A component may have a limit of its own, and sends to others' topics."""
+    """Each component may have its own limit, and sends to others' topics."""
     for topic in ("t.count", "t.__acker"):
         assert (
             int(settings(make(topology_frame_max_bytes=3_000_000), topic)["max.message.bytes"])
@@ -96,8 +96,8 @@ def test_the_longest_frame_of_any_component_fits() -> None:
 
 
 @pytest.mark.parametrize(("replication", "insync"), [(1, None), (2, None), (3, "2"), (5, "2")])
-def test_what_is_acknowledged_is_on_two_brokers(replication: int, insync: str | None) -> None:
-    """Of three or more; of fewer none could be away."""
+def test_acknowledged_records_are_on_two_brokers(replication: int, insync: str | None) -> None:
+    """This needs three or more brokers. With fewer, no broker could be away."""
     assert {
         plan.settings.get("min.insync.replicas")
         for plan in topic_plans(make(), replication).values()
@@ -116,8 +116,8 @@ def test_what_is_acknowledged_is_on_two_brokers(replication: int, insync: str | 
         ("t.__acker.__ledger", "<topology>.__acker.__ledger"),
     ],
 )
-def test_the_page_says_what_the_code_does(topic: str, shown: str) -> None:
-    """Each kind of topic has a row, with every setting in it."""
+def test_page_lists_the_settings_of_the_code(topic: str, shown: str) -> None:
+    """Each kind of topic has a row with every setting."""
     plan: TopicPlan = topic_plans(make(), 1)[topic]
     (row,) = (line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{shown}` |"))
     assert (

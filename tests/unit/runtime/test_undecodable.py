@@ -1,4 +1,4 @@
-"""What librdkafka cannot decode: that it stays so, how far it reaches, and that the readers go on behind it."""
+"""Batches that librdkafka cannot decode: their range, and the readers that continue after them."""
 
 import logging
 import threading
@@ -34,13 +34,15 @@ def trouble(offset: int, code: int = KafkaError._BAD_COMPRESSION) -> Message:
 
 
 class Log:
-    """A partition with a batch that cannot be decoded, and what librdkafka gives of it: the fault has the batch's first offset,
-    wherever in it one begins, and comes again and again."""
+    """A partition with an undecodable batch, as librdkafka reads it.
+
+    The fault has the batch's first offset for every start in the batch, and repeats.
+    """
 
     def __init__(self, first: int, end: int, high: int, *, low: int = 0) -> None:
         self.first, self.end, self.high, self.low = first, end, high, low
         self.passes_after = 1_000_000
-        """How often it cannot be decoded."""
+        """The number of failed reads before the batch can be decoded."""
         self.fetches: list[int] = []
 
     def at(self, offset: int) -> Message:
@@ -110,7 +112,7 @@ def looked(log: Log, offset: int | None = None) -> UndecodableRange | None:
 
 @given(st.integers(0, 50), st.integers(1, 200_000), st.integers(0, 3))
 def test_the_end_of_a_batch_is_found_with_few_fetches(first: int, size: int, behind: int) -> None:
-    """Each takes a moment, and a batch may have a hundred thousand records."""
+    """Each fetch takes a moment, and a batch may have a hundred thousand records."""
     fetched = []
 
     def is_in(offset: int) -> bool:
@@ -132,14 +134,14 @@ def test_undecodable_batch_is_reported_with_its_offsets(size: int, behind: int) 
 
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_temporary_fault_skips_nothing(times: int) -> None:
-    """A broker that is short of memory, a byte that was turned on its way: nothing may be skipped for them."""
+    """A broker short of memory and a corrupted byte are temporary faults."""
     log = Log(10, 15, 20)
     log.passes_after = times
     assert looked(log) is None
 
 
 def test_deleted_part_of_a_batch_is_not_requested() -> None:
-    """Else the broker would say that it has no such offset, and nobody would ever know how far the rest reaches."""
+    """Otherwise the broker would reject the offset, and the end of the batch would stay unknown."""
     found = looked(Log(10, 15, 20, low=12), 10)
     assert found is not None
     assert (found.first, found.end) == (12, 15)
@@ -168,7 +170,7 @@ def test_a_search_that_fails_is_begun_again_by_the_next_fault(
 
 
 def test_a_fault_is_looked_into_once(eventually: Eventually) -> None:
-    """While it is looked into it comes again and again; once it is behind, a late one must not have it passed over twice."""
+    """The fault repeats during the probe. A late repetition must not skip the batch twice."""
     Client.log = Log(3, 5, 9)
     searches = UndecodableBatchProbe({})
     found: list[tuple[Partition, UndecodableRange]] = []
@@ -210,7 +212,7 @@ def test_other_faults_are_ignored(message: Message) -> None:
 
 
 def test_source_reports_no_batch_of_an_earlier_position(eventually: Eventually) -> None:
-    """Found or still looked for when the spout begins elsewhere: it would be made to skip what it has begun to read."""
+    """A batch from before a move of the spout would make it skip newly read records."""
     Client.log = Log(3, 6, 9)
     hosts = KafkaHosts("kafka:9092")
     source = KafkaSource(SpoutConfig(hosts, "in", "", "words", client_id="reads"), {})
@@ -234,7 +236,7 @@ def test_source_reports_no_batch_of_an_earlier_position(eventually: Eventually) 
 
 
 class Loop:
-    """An event loop that calls at once."""
+    """An event loop that makes calls at once."""
 
     def call_soon_threadsafe(self, call: Any, *arguments: Any) -> None:
         call(*arguments)
@@ -253,7 +255,7 @@ class Owner:
 
 
 def test_task_consumer_continues_after_the_batch(eventually: Eventually) -> None:
-    """Its owner hears of the batch before the first record behind it."""
+    """Its owner receives the batch before the first record after it."""
     Client.log = Log(3, 6, 9)
     owner: Any = Owner()
     made = TaskConsumer(
@@ -283,7 +285,7 @@ def test_task_consumer_continues_after_the_batch(eventually: Eventually) -> None
 
 
 def test_completion_reader_continues_after_the_batch(eventually: Eventually) -> None:
-    """Else every tree of its spout would time out for ever."""
+    """Otherwise every tree of its spout would time out."""
     Client.log = Log(3, 6, 9)
     owner = Owner()
     fatal: list[Exception] = []

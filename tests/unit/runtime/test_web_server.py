@@ -1,4 +1,4 @@
-"""The web port of a service, as the service opens it: four pages and no other, and what a stranger can hold of it."""
+"""The web port as a service opens it: its pages, and the resources that a stranger can hold."""
 
 import asyncio
 import pkgutil
@@ -17,7 +17,7 @@ HALF = b"GET /livez HTTP/1.1\r\nHost: kstorm\r\n"
 
 
 def test_probes_are_answered_while_a_stranger_holds_half_sent_requests(tmp_path: Path) -> None:
-    """However many he opens: the oldest make room, and what is kept of them stays the same."""
+    """New connections replace the oldest ones, and the stored data does not grow."""
 
     async def main() -> None:
         async with serving(tmp_path, alive()) as served:
@@ -37,8 +37,8 @@ def test_probes_are_answered_while_a_stranger_holds_half_sent_requests(tmp_path:
     [b"", b"GET", HALF, b"GET /metrics HTTP/1.1\r\nHost: kstorm\r\n\r\n"],
     ids=["nothing", "half a line", "half a request", "a request, and its answer is not taken"],
 )
-def test_what_does_not_go_on_is_cut(tmp_path: Path, sent: bytes) -> None:
-    """After its time, and nothing of it is kept."""
+def test_stalled_request_is_closed(tmp_path: Path, sent: bytes) -> None:
+    """The connection is closed at its timeout, and its data is freed."""
 
     async def main() -> None:
         async with serving(tmp_path, alive(metrics=bytes(16 << 20)), SHORT) as served:
@@ -53,7 +53,7 @@ def test_what_does_not_go_on_is_cut(tmp_path: Path, sent: bytes) -> None:
 
 
 def test_a_request_that_comes_byte_by_byte_is_cut_as_well(tmp_path: Path) -> None:
-    """Each byte is a sign of life, and none begins the time anew."""
+    """Received bytes do not restart the time limit."""
 
     async def main() -> None:
         async with serving(tmp_path, alive(), SHORT) as served:
@@ -69,7 +69,7 @@ def test_a_request_that_comes_byte_by_byte_is_cut_as_well(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_a_connection_is_for_one_request(tmp_path: Path, version: str) -> None:
-    """None stays open for a next one, whatever the client wants; what it has sent already is not answered."""
+    """A connection is never reused. A second request that was already sent gets no response."""
 
     async def main() -> None:
         async with serving(tmp_path, alive()) as served:
@@ -83,7 +83,7 @@ def test_a_connection_is_for_one_request(tmp_path: Path, version: str) -> None:
 
 
 def test_a_body_is_not_waited_for(tmp_path: Path) -> None:
-    """No page has a use for one."""
+    """No page needs a body."""
 
     async def main() -> None:
         async with serving(tmp_path, alive()) as served:
@@ -97,7 +97,7 @@ def test_a_body_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_headers_without_end_are_refused(tmp_path: Path) -> None:
-    """Before they are many; aiohttp keeps what came of them until the request is whole."""
+    """They are refused early, because aiohttp stores headers until the request is complete."""
 
     async def main() -> None:
         async with serving(tmp_path, alive()) as served:
@@ -109,7 +109,7 @@ def test_headers_without_end_are_refused(tmp_path: Path) -> None:
 
 
 def faust_pages() -> Iterator[str]:
-    """The paths of all pages that Faust may serve by itself."""
+    """Yields the paths of all pages that Faust can serve."""
     listed = [
         *base.DEFAULT_BLUEPRINTS,
         *base.PRODUCTION_BLUEPRINTS,
@@ -122,7 +122,7 @@ def faust_pages() -> Iterator[str]:
 
 
 def test_all_apps_of_faust_are_known() -> None:
-    """Those that are in its package are those in its lists."""
+    """The modules of its package are those in its lists."""
     names = {module.name for module in pkgutil.iter_modules(apps.__path__)}
     assert names == {"router", "tables", "production_index", "graph", "stats", "metrics"}
     found = {*faust_pages()}
@@ -140,7 +140,7 @@ def test_all_apps_of_faust_are_known() -> None:
 def test_there_are_five_pages_and_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """None of those that Faust brings; and to ask for them is nothing for the log."""
+    """Faust's own pages are off, and requests for them are not logged."""
 
     async def main() -> None:
         async with serving(tmp_path, alive()) as served:
@@ -177,10 +177,10 @@ NO_HTTP = {
 
 
 @pytest.mark.parametrize("sent", NO_HTTP.values(), ids=NO_HTTP)
-def test_what_is_no_http_ends_its_connection_without_a_trace(
+def test_invalid_http_closes_the_connection_without_a_log_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, sent: bytes
 ) -> None:
-    """A stranger writes nothing into the log, and reads nothing of the process."""
+    """A stranger can neither write to the log nor read data of the process."""
 
     async def main() -> None:
         async with serving(tmp_path, alive()) as served:

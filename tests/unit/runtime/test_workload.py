@@ -1,4 +1,4 @@
-"""How busy a process is, and what it waits for."""
+"""The busy time of a process, and the causes of its waits."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from kstorm.topology import Bolt, Topology, TopologyBuilder
 
 
 class Clock:
-    """Of `time`, as far as it is used."""
+    """A fake of the used part of `time`."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -38,7 +38,7 @@ def topology() -> Topology:
 
 
 def test_work_side_by_side_counts_once(clock: Clock) -> None:
-    """What is at hand now counts as well."""
+    """Work in progress counts too."""
     busy = BusyTime()
     with busy:
         clock.now += 2
@@ -55,8 +55,8 @@ def test_work_side_by_side_counts_once(clock: Clock) -> None:
     assert busy.seconds == 7
 
 
-def test_what_holds_has_held_since_the_last_look(clock: Clock) -> None:
-    """Each cause by itself; some are measured elsewhere."""
+def test_wait_counts_since_the_last_look(clock: Clock) -> None:
+    """Each cause is measured separately, and some are counted elsewhere."""
     load = Workload(topology(), dict)
     held = {"a": True, "b": False}
     for cause in held:
@@ -74,8 +74,8 @@ def test_what_holds_has_held_since_the_last_look(clock: Clock) -> None:
     assert load.status()["waits_since"] == {"b": 1_700_000_103.0}, "a does not hold any more"
 
 
-def test_what_is_sent_where() -> None:
-    """By stream and component, as pages and metrics show it."""
+def test_sent_tuples_are_counted_per_edge() -> None:
+    """The counts are by stream and component, as in pages and metrics."""
     load = Workload(topology(), lambda: {("default", "t.split"): 7})
     assert load.status()["edges"] == [{"stream": "default", "target": "split", "tuples": 7}]
     shown: dict[str, Any] = {name: (value, labels) for name, _, value, labels in load.samples()}

@@ -1,4 +1,7 @@
-"""Bugs that users make: small topologies that have one each, and the same without it. All are about twenty orders."""
+"""Typical user bugs: small topologies with one bug each, and the same topologies without it.
+
+All process about twenty orders.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +37,7 @@ class Branch(_Order, BasicBolt):
 
 
 class Batch(_Order, Bolt):
-    """Hands on all at once what came since the last tick."""
+    """Emits all tuples since the last tick at once."""
 
     def __init__(self) -> None:
         self.waiting: list[Tuple] = []
@@ -67,7 +70,7 @@ class Unanchored(_Order, Bolt):
 
 
 class Join(_Order, Bolt):
-    """Hands on an order when both halves of one attempt are there."""
+    """Emits an order when it has the two halves of one attempt."""
 
     def __init__(self) -> None:
         self.waiting: dict[int, Tuple] = {}
@@ -93,7 +96,7 @@ class JoinThatAcksTheFirstHalf(Join):
 
 
 class StoringJoin(_Order, StatefulBolt):
-    """Acks the first half at once, as its state has it."""
+    """Acks the first half at once, because its state has it."""
 
     def execute(self, tuple: Tuple) -> Any:
         order, other = tuple["order"], self.state.get(tuple["order"])
@@ -106,7 +109,7 @@ class StoringJoin(_Order, StatefulBolt):
 
 
 class JoinThatTidiesUp(StoringJoin):
-    """Deletes at the end of its process what others need after it."""
+    """Deletes shared data at the end of its process."""
 
     def cleanup(self) -> None:
         for order, _ in list(self.state.items()):
@@ -114,7 +117,7 @@ class JoinThatTidiesUp(StoringJoin):
 
 
 class Book(StatefulBasicBolt):
-    """Knows the amount of each order."""
+    """Stores the amount of each order."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> Any:
         self.state.put(tuple["order"], tuple["amount"])
@@ -142,7 +145,7 @@ class BookThatAdds(Book):
 
 
 class Known(_Order, StatefulBolt):
-    """Notes which orders it knows, and hands on each replay."""
+    """Stores the known orders, and emits each replay."""
 
     def execute(self, tuple: Tuple) -> Any:
         self.state.put(tuple["order"], True)
@@ -151,7 +154,7 @@ class Known(_Order, StatefulBolt):
 
 
 class KnownNotAcked(Known):
-    """Forgets the ack in one branch."""
+    """Lacks the ack in one branch."""
 
     def execute(self, tuple: Tuple) -> Any:
         if not self.state.get(tuple["order"]):
@@ -159,7 +162,7 @@ class KnownNotAcked(Known):
 
 
 class KnownNotHandedOn(Known):
-    """Takes a replay for a duplicate: but what it handed on the first time may have got lost."""
+    """Drops a replay as a duplicate, although its first emit may have been lost."""
 
     def execute(self, tuple: Tuple) -> Any:
         if self.state.get(tuple["order"]):
@@ -169,7 +172,7 @@ class KnownNotHandedOn(Known):
 
 
 def in_a_row(*bolts: Bolt | BasicBolt) -> Topology:
-    """From the spout `orders` through bolts called after their place, in two tasks each, to `sink`."""
+    """Builds a chain from the spout `orders` through named bolts of two tasks each to `sink`."""
     builder = TopologyBuilder("orders")
     builder.set_spout("orders", FeederSpout("order", "amount"))
     before = "orders"
@@ -184,7 +187,7 @@ def in_a_row(*bolts: Bolt | BasicBolt) -> Topology:
 
 
 def joined_by(join: Bolt) -> Topology:
-    """Orders go through two branches, which `join` brings together."""
+    """Builds a topology with two branches, which `join` combines."""
     builder = TopologyBuilder("orders")
     builder.set_spout("orders", FeederSpout("order", "amount"))
     builder.set_bolt("price", Branch(), 2).shuffle_grouping("orders")
@@ -215,14 +218,14 @@ def all_are_in_the_books(cluster: LocalCluster) -> None:
 
 @dataclass(frozen=True)
 class Bug:
-    """A topology that has it, the same without it, and the judge of both."""
+    """A topology with a bug, the same topology without it, and the judge of each."""
 
     name: str
     wrong: Callable[[], Topology]
     right: Callable[[], Topology]
     judge: Callable[[LocalCluster], None]
     least: float = 1 / 3
-    """Of the seeds, the part that must find it."""
+    """The share of the seeds that must find the bug."""
 
 
 BUGS = [

@@ -1,4 +1,4 @@
-"""`BoltTester`: one bolt by hand."""
+"""`BoltTester`: a bolt driven by hand."""
 
 import asyncio
 from collections import Counter
@@ -22,7 +22,7 @@ from tests.unit.testing.wordcount import Count, Hold, Split
 
 
 class Told(Bolt):
-    """Does what the word in its tuple says."""
+    """Performs the action that its tuple names."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("value")
@@ -67,7 +67,7 @@ class Told(Bolt):
 
 
 def test_a_basic_bolt() -> None:
-    """Messages are numbered; what it emits hangs on its input, which is acked."""
+    """Messages are numbered. Emits are anchored to the input, and the input is acked."""
     split = BoltTester(Split(), "sentence")
     assert [split.give(["the cow"]), split.give([""]), split.give(["moon"])] == [0, 1, 2]
     assert split.emitted() == [["the"], ["cow"], ["moon"]]
@@ -76,7 +76,7 @@ def test_a_basic_bolt() -> None:
 
 
 def test_a_bolt_that_raises() -> None:
-    """The message fails; an error is kept unless it is a `FailedException`."""
+    """The message fails. The error is recorded unless it is a `FailedException`."""
 
     class Refuse(Split):
         def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -105,7 +105,7 @@ def test_a_bolt_that_raises() -> None:
     ],
 )
 def test_outcomes_of_a_message(order: str, outcome: str, anchors: list[Any]) -> None:
-    """It is acked, failed, or held; and what was emitted hangs on it or on nothing."""
+    """The message is acked, failed or held, and the emit is anchored or unanchored."""
     told = BoltTester(Told(), "order")
     told.give([order])
     assert {name: getattr(told, name) for name in ("acked", "failed", "held")} == {
@@ -120,7 +120,7 @@ def test_outcomes_of_a_message(order: str, outcome: str, anchors: list[Any]) -> 
 
 
 def test_emit_after_the_ack_is_refused() -> None:
-    """It is refused: the message is done, and would not wait for it."""
+    """The message is done and would not wait for the tuple."""
     told = BoltTester(Told(), "order")
     told.give(["late"])
     assert (told.acked, told.emitted()) == ([0], [])
@@ -128,7 +128,10 @@ def test_emit_after_the_ack_is_refused() -> None:
 
 
 def test_streams() -> None:
-    """Each has its own; values are as a consumer gets them; tuples of a direct stream are for the consumer's task."""
+    """Each stream has its own tuples, with the values that a consumer gets.
+
+    Tuples of a direct stream have the consumer's task.
+    """
     told = BoltTester(Told(), "order")
     told.give(["side"])
     assert told.emitted("side") == [["x", [1, 2]]]
@@ -157,7 +160,7 @@ class Pair(Bolt):
 
 
 def test_a_join_of_two_inputs() -> None:
-    """Tuples given under one id are of one tree, which is done when all of them are."""
+    """Tuples given under one id have one tree, which is done when all of them are."""
     pair = BoltTester(Pair(), inputs={"a": ["left"], ("b", "named"): ["right"]})
     pair.give([1], "a", "m1")
     pair.give([2], "a", "m2")
@@ -170,7 +173,7 @@ def test_a_join_of_two_inputs() -> None:
 
 
 class Gather(Hold):
-    """Emits one tuple for all that it holds."""
+    """Emits one tuple for all held tuples."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("count")
@@ -185,7 +188,7 @@ class Gather(Hold):
 
 
 def test_ticks() -> None:
-    """A bolt that works on ticks; what hangs on several messages says so; it is the object that was given."""
+    """A bolt that works on ticks emits the given objects, anchored to several messages."""
     gather = BoltTester(Gather(), "x")
     gather.give(["a"])
     gather.give(["b"])
@@ -204,7 +207,7 @@ def test_ticks() -> None:
 
 
 def test_an_async_bolt_with_state() -> None:
-    """Its coroutines are awaited; the state is there to be read and written."""
+    """The tester awaits its coroutines, and its state can be read and written."""
     count = BoltTester(Count(), "word")
     count.bolt.state.put("a", 6)
     count.give(["a"])
@@ -214,7 +217,7 @@ def test_an_async_bolt_with_state() -> None:
 
 
 def test_a_bolt_that_takes_batches() -> None:
-    """It gets one of one tuple."""
+    """It gets batches of one tuple."""
 
     class Batches(BasicBolt):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
@@ -229,7 +232,7 @@ def test_a_bolt_that_takes_batches() -> None:
 
 
 def test_settle_waits_for_callbacks() -> None:
-    """An ack that comes from a callback is noted by `settle`."""
+    """`settle` records an ack that comes from a callback."""
     hold = BoltTester(Hold(), "x")
     hold.give(["a"])
     hold.bolt.collector.ack(hold.bolt.held[0])
@@ -238,7 +241,7 @@ def test_settle_waits_for_callbacks() -> None:
 
 
 def test_a_tuple_too_large() -> None:
-    """Its message fails and the error says why."""
+    """Its message fails, and the error names the reason."""
     told = BoltTester(Split(), "sentence")
     told.give(["x" * 800_000])
     told.give(["fine"])
@@ -248,7 +251,7 @@ def test_a_tuple_too_large() -> None:
 
 
 def test_resources_settings_and_cleanup() -> None:
-    """Are the bolt's as in a service."""
+    """They are those of the bolt, as in a service."""
     cleaned: list[str] = []
 
     class Asks(Split):
@@ -263,7 +266,7 @@ def test_resources_settings_and_cleanup() -> None:
 
 
 def test_wrong_tuples() -> None:
-    """What is no input of the bolt is answered with its inputs."""
+    """The error for an unknown input lists the bolt's inputs."""
     pair = BoltTester(Pair(), inputs={"a": ["left"], ("b", "named"): ["right"]})
     for source in (None, "c", "b"):
         with pytest.raises(TopologyError, match=r"the bolt's inputs are 'a', \('b', 'named'\)"):
@@ -276,14 +279,14 @@ def test_wrong_tuples() -> None:
 
 
 def test_numbers_do_not_meet_ids() -> None:
-    """A number that was given as an id is passed over."""
+    """The tester skips a number that was given as an id."""
     split = BoltTester(Split(), "sentence")
     split.give(["a"], message_id=1)
     assert [split.give(["b"]), split.give(["c"])] == [2, 3]
 
 
 class Buffered(StatefulBolt):
-    """Gathers counts in memory, and has them stored and published with a checkpoint."""
+    """Gathers counts in memory. A checkpoint stores and publishes them."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -304,7 +307,7 @@ class Buffered(StatefulBolt):
 
 
 def test_a_checkpoint() -> None:
-    """What `pre_prepare` puts into the state is stored; `pre_commit` follows; ids grow."""
+    """The puts of `pre_prepare` are stored, `pre_commit` follows, and the checkpoint ids grow."""
     tester = BoltTester(Buffered(), "word")
     for word in ("cow", "cow", "moon"):
         tester.give([word])
@@ -319,13 +322,13 @@ def test_a_checkpoint() -> None:
 
 
 def test_a_checkpoint_of_a_bolt_without_state() -> None:
-    """There is nothing to store, so somebody is mistaken."""
+    """The bolt has nothing to store, so the call is a mistake."""
     with pytest.raises(TopologyError, match="a Split has no checkpoints: make it a StatefulBolt"):
         BoltTester(Split(), "sentence").checkpoint()
 
 
 def test_a_state_that_cannot_be_stored() -> None:
-    """By the checkpoint at the latest it is told."""
+    """The error comes with the checkpoint at the latest."""
     tester = BoltTester(Buffered(), "word")
     with pytest.raises(TypeError, match="'cow'"):  # noqa: PT012 - `put` may refuse it already
         tester.bolt.state.put("cow", object())

@@ -1,4 +1,4 @@
-"""A value inside a tuple that its component changes after the emit: the testing kit refuses it."""
+"""The testing kit rejects a component that changes a value inside an emitted tuple."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`complete_topology`: fixed input, all output."""
+"""`complete_topology`: fixed input, and all output."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from kstorm.topology import (
 
 
 class Sentences(Spout):
-    """Would read a queue that a test has not."""
+    """A spout whose queue a test does not have."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("sentence")
@@ -29,7 +29,7 @@ class Sentences(Spout):
 
 
 class Split(BasicBolt):
-    """Words to the default stream, bad sentences to another, commands fail."""
+    """Emits words by default and bad sentences to another stream, and fails commands."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -59,7 +59,10 @@ def topology() -> Topology:
 
 
 def test_all_tuples_of_every_stream_are_returned() -> None:
-    """Also of streams that nobody hears; message ids are positions; named streams can be fed."""
+    """This includes streams without consumers.
+
+    Message ids are positions, and named streams can be fed.
+    """
     result = complete_topology(
         topology(),
         {"sentences": [["the cow"], [""], FixedTuple(["stop", 1], "control"), ["moon"]]},
@@ -73,8 +76,8 @@ def test_all_tuples_of_every_stream_are_returned() -> None:
     assert result.errors == []
 
 
-def test_it_waits_for_timeouts() -> None:
-    """A message that a bolt forgot fails in virtual time."""
+def test_completion_waits_for_timeouts() -> None:
+    """A message that a bolt forgot fails in simulated time."""
     builder = TopologyBuilder("t")
     builder.set_spout("sentences", Sentences())
     builder.set_bolt("forget", Forget()).shuffle_grouping("sentences")
@@ -83,8 +86,8 @@ def test_it_waits_for_timeouts() -> None:
     assert result.pending == 0
 
 
-def test_a_bolt_that_resets_timeouts_for_ever() -> None:
-    """It is found out, not waited for."""
+def test_endless_timeout_resets_are_reported() -> None:
+    """It is reported as an error instead of an endless wait."""
 
     class Resetting(Forget):
         held: Tuple | None = None
@@ -105,7 +108,7 @@ def test_a_bolt_that_resets_timeouts_for_ever() -> None:
 
 
 def test_every_spout_is_given_tuples_and_nothing_else_is() -> None:
-    """A misspelt name is answered with the spouts that there are."""
+    """A misspelt name is an error that lists the spouts."""
     with pytest.raises(
         TopologyError, match="'sentence', which is not a spout of 't': its spouts are sentences"
     ):

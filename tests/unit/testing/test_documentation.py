@@ -1,4 +1,7 @@
-"""Every block of Python in these pages runs, and its tests pass. A block `py` is a fragment or another program's."""
+"""Every Python block in these pages runs, and its tests pass.
+
+A block `py` is a fragment, or belongs to another program.
+"""
 
 import os
 import subprocess
@@ -11,7 +14,10 @@ DOCS = Path(__file__).parents[3] / "docs" / "guides"
 
 
 def blocks(page: str) -> str:
-    """The page as a module: whatever is no block of Python is left empty, so that line numbers stay the page's."""
+    """Returns the page's Python blocks as a module.
+
+    All other lines are empty, to keep line numbers.
+    """
     lines: list[str] = []
     inside = False
     for line in page.splitlines():
@@ -34,7 +40,7 @@ def blocks(page: str) -> str:
     ],
 )
 def test_the_blocks_of_the_page_run(page: str, tests: int, tmp_path: Path) -> None:
-    """All of them, as one module of tests."""
+    """All blocks are one module of tests."""
     module = blocks((DOCS / page).read_text())
     (tmp_path / "test_page.py").write_text(module)
     command = [
@@ -50,7 +56,7 @@ def test_the_blocks_of_the_page_run(page: str, tests: int, tmp_path: Path) -> No
     env = {
         **os.environ,
         "CI": "true",
-    }  # Hypothesis then draws the same each time, however slow the machine is
+    }  # Hypothesis then draws the same values each time, on any machine
     ran = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )

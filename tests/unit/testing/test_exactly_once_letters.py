@@ -1,4 +1,7 @@
-"""Exactly once, what can never succeed becomes a dead letter of its bolt, and the rest of its message is processed."""
+"""Permanent failures under exactly once become dead letters of their bolt.
+
+The rest of the message is processed.
+"""
 
 import json
 
@@ -19,25 +22,25 @@ _LIMIT = 16_384
 
 
 class Twice(BasicBolt):
-    """Emits each number as it is, and once more as `Twice.second` has it."""
+    """Emits each number twice, the second time with a changed value."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("id", "value")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Of the number 3 the second value is larger than a record may be."""
+        """Emits a small tuple, and one that exceeds the record limit for number 3."""
         collector.emit((tuple["id"], "first"))
         collector.emit((tuple["id"], "x" * (_LIMIT if tuple["id"] == 3 else 1)))
 
 
 class Fussy(BasicBolt):
-    """Raises on the second value of 2, always, after it has emitted it."""
+    """Always raises on the second value of 2, after emitting it."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("id", "value")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits what it gets."""
+        """Emits its input."""
         collector.emit(tuple.values)
         if tuple.values == (2, "x"):
             raise ValueError("never")
@@ -57,8 +60,11 @@ def _cluster() -> LocalCluster:
     return LocalCluster(builder.build(), 7)
 
 
-def test_what_never_succeeds_is_a_dead_letter_and_its_message_goes_on() -> None:
-    """One letter of the bolt that gave up, and one of the bolt that emits what no record can hold; each with its tuple's place."""
+def test_permanent_failure_is_a_dead_letter_and_its_message_continues() -> None:
+    """There is one letter of the bolt that gave up, and one of the bolt whose emit exceeds a record.
+
+    Each has its tuple's place.
+    """
     with _cluster() as cluster:
         cluster.run_for(30)
         frames = [decode(TupleFrame, value) for value in cluster.sent("letters.end")]

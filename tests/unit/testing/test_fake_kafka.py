@@ -1,4 +1,4 @@
-"""`FakeKafka` under whole topologies: what the real servers may do to KafkaSpout and KafkaBolt, it does."""
+"""`FakeKafka` under whole topologies, with the faults that real servers cause."""
 
 from collections import Counter
 from random import Random
@@ -33,7 +33,7 @@ SEEDS = range(5)
 
 
 class Upper(BasicBolt):
-    """Writes lines in capitals; fails those that say so, once each."""
+    """Writes lines in capitals. A line that contains an order to fail, fails once."""
 
     failed: set[str]
 
@@ -81,7 +81,7 @@ def out(kafka: FakeKafka) -> Counter[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_from_topic_to_topic(seed: int) -> None:
-    """What is produced comes out, is acked, and its offsets are stored when their time has come."""
+    """Each message is written and acked, and its offset is stored at the next interval."""
     kafka = produced("a", "b", "c")
     source = config()
     with kafka.cluster(wired(source), seed) as cluster:
@@ -101,7 +101,7 @@ def test_from_topic_to_topic(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("victim", ["lines", "upper", "sink", "acker"])
 def test_nothing_is_lost_by_a_crash(seed: int, victim: str) -> None:
-    """Somewhere in the middle: what was on its way comes again; what is stored counts."""
+    """A crash in the middle replays records in flight. Stored offsets count."""
     lines = [f"line {number}" for number in range(20)]
     kafka, source = produced(*lines), config()
     with kafka.cluster(wired(source, tasks=2), seed) as cluster:
@@ -116,7 +116,7 @@ def test_nothing_is_lost_by_a_crash(seed: int, victim: str) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_nothing_is_lost_among_faults(seed: int) -> None:
-    """Of any kind, at any time: every line comes out, and the offsets stand behind the last one."""
+    """Under random faults, every line is written, and the offsets end after the last one."""
     random = Random(seed)
     lines = [f"line {number}" for number in range(random.randint(1, 30))]
     kafka = produced(*lines, partitions=3)
@@ -147,7 +147,7 @@ def test_nothing_is_lost_among_faults(seed: int) -> None:
 
 
 def test_a_crash_repeats_what_was_not_stored() -> None:
-    """And not what was."""
+    """Messages below the stored offset are not repeated."""
     kafka, source = produced("a", "b", partitions=1), config()
     with kafka.cluster(wired(source)) as cluster:
         cluster.advance_time(3)
@@ -161,13 +161,15 @@ def test_a_crash_repeats_what_was_not_stored() -> None:
 
 @pytest.mark.parametrize("forgets", [False, True])
 def test_a_crash_loses_what_the_producer_held(forgets: bool) -> None:
-    """The record is written again, even if its tuple was acked at once: a frame's offset waits for
-    the records of sinks. So the bolt executes the frame again."""
+    """The record is written again, even if its tuple was acked at once.
+
+    A frame's offset waits for the records of sinks, so the bolt executes the frame again.
+    """
     kafka = produced("a", partitions=1)
     with kafka.cluster(wired(config(), KafkaBolt().with_fire_and_forget(forgets))) as cluster:
         while not cluster.emitted("upper"):
             cluster.step()
-        kafka.away = True  # so that the record waits
+        kafka.away = True  # delays the record
         cluster.run_until_idle()
         cluster.checkpoint()
         cluster.crash("sink", 0)
@@ -178,7 +180,7 @@ def test_a_crash_loses_what_the_producer_held(forgets: bool) -> None:
 
 
 def test_a_zombie_is_fenced() -> None:
-    """A spout that others take for dead stores nothing once they have its lock."""
+    """A spout that is assumed dead stores nothing after another process has its lock."""
     kafka, source = produced("a", partitions=1), config()
     with kafka.cluster(wired(source)) as cluster:
         cluster.advance_time(3)
@@ -192,7 +194,7 @@ def test_a_zombie_is_fenced() -> None:
 
 
 def test_a_scaled_spout_hands_its_partitions_over() -> None:
-    """Locks are given up and taken."""
+    """The old task releases the locks, and the new one takes them."""
     kafka, source = produced(*map(str, range(6))), config()
     with kafka.cluster(wired(source, tasks=2)) as cluster:
         cluster.run_until_idle()
@@ -205,8 +207,8 @@ def test_a_scaled_spout_hands_its_partitions_over() -> None:
         assert [kafka.stored_offset(source, number) for number in (0, 1)] == [5, 5]
 
 
-def test_what_fails_is_emitted_again_and_holds_the_offset() -> None:
-    """The retry's delay is one of the cluster's clock."""
+def test_failed_message_is_emitted_again_and_holds_the_offset() -> None:
+    """The retry's delay follows the cluster's clock."""
     kafka = produced("a", "fail b", "c", partitions=1)
     source = config(retry_initial_delay_ms=20_000)
     with kafka.cluster(wired(source)) as cluster:
@@ -219,7 +221,7 @@ def test_what_fails_is_emitted_again_and_holds_the_offset() -> None:
 
 
 def test_a_record_that_the_broker_refuses() -> None:
-    """Its tuple fails, and is replayed until the broker takes it."""
+    """Its tuple fails, and is replayed until the broker accepts the record."""
     kafka, source = produced("a", "b", partitions=1), config()
     kafka.refuse = lambda topic, key, value: (
         "quota exceeded" if (topic, value) == ("out", b"B") else None
@@ -229,7 +231,7 @@ def test_a_record_that_the_broker_refuses() -> None:
             cluster.run_until_idle(5000)
         assert set(out(kafka)) == {
             "A"
-        }  # perhaps twice: it is written again with those that were refused beside it
+        }  # perhaps twice: it is written again with the refused ones next to it
         assert "quota exceeded" in str(cluster.errors[0].error)
         assert len(cluster.failed("lines")) > 1
         kafka.refuse = lambda topic, key, value: None
@@ -243,7 +245,10 @@ def test_a_record_that_the_broker_refuses() -> None:
 def test_offsets_step_over_what_no_reader_sees(
     guarantee: ProcessingGuarantee, exactly: bool
 ) -> None:
-    """Markers and aborted records, before the next message and at the end; the finished ranges call them absent."""
+    """These are markers and aborted records, between messages and at the end.
+
+    The finished ranges report them as absent.
+    """
     if exactly and guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
         pytest.skip("build refuses this")
     kafka = FakeKafka({"lines": 1, "out": 1})

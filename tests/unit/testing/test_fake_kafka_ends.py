@@ -1,4 +1,4 @@
-"""`FakeKafka` as servers: topics that are late, grow, expire or are made anew; and the ways in which spouts and bolts use them."""
+"""`FakeKafka` with late, growing, expiring and recreated topics, and the reactions of its clients."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ from tests.unit.testing.test_fake_kafka import SEEDS, config, out, produced, wir
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_work_continues_after_an_outage(seed: int) -> None:
-    """Nothing is read, written or stored meanwhile; all goes on when they are back."""
+    """During the outage, nothing is read, written or stored. Work continues after it."""
     kafka, source = produced("a", "b"), config()
     with kafka.cluster(wired(source), seed) as cluster:
         for _ in range(10 * seed):
@@ -53,7 +53,7 @@ def test_work_continues_after_an_outage(seed: int) -> None:
 
 
 def test_late_topic_is_reported_and_found() -> None:
-    """The spout says so, and finds it when it is."""
+    """The spout reports the missing topic, and reads it after its creation."""
     kafka, source = FakeKafka({"out": 1}), config()
     with kafka.cluster(wired(source)) as cluster:
         cluster.advance_time(5)
@@ -65,7 +65,7 @@ def test_late_topic_is_reported_and_found() -> None:
 
 
 def test_missing_sink_topic_acks_nothing() -> None:
-    """What is written to it is not acked."""
+    """Tuples for the missing topic are not acked."""
     kafka = FakeKafka({"lines": 1})
     kafka.produce("lines", "a")
     with kafka.cluster(wired(config(retry_limit=2))) as cluster:
@@ -85,7 +85,10 @@ def test_missing_sink_topic_acks_nothing() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("guarantee", list(ProcessingGuarantee))
 def test_batches_that_cannot_be_decoded(seed: int, guarantee: ProcessingGuarantee) -> None:
-    """Each is a dead letter with its first offset, what is behind it is read, and no offset is without an account."""
+    """Each is a dead letter with its first offset.
+
+    Later records are read, and every offset has an outcome.
+    """
     kafka, source = produced("a", partitions=1), config(processing_guarantee=guarantee)
     assert kafka.produce_undecodable("lines", 4) == (1, 5)
     kafka.produce("lines", "b")
@@ -113,7 +116,6 @@ def test_batches_that_cannot_be_decoded(seed: int, guarantee: ProcessingGuarante
 
 
 def test_added_partitions_are_read_from_their_start() -> None:
-    """They are read from their beginning once they are found."""
     kafka, source = produced("a", partitions=1), config()
     with kafka.cluster(wired(source, tasks=2)) as cluster:
         cluster.run_until_idle()
@@ -125,7 +127,10 @@ def test_added_partitions_are_read_from_their_start() -> None:
 
 
 def test_many_topics() -> None:
-    """A regular expression finds those that come later too, but none of the topology's own, nor of Kafka's."""
+    """A regular expression also matches later topics.
+
+    It matches neither the topology's nor Kafka's own.
+    """
     kafka = FakeKafka({"in-a": 1, "in-b": 2, "t.upper": 1, "__in-c": 1, "out": 1})
     source = config(".*in-.*|t.*", kafka_topic_wildcard_match=True)
     for topic in ("in-a", "in-b", "t.upper", "__in-c"):
@@ -140,7 +145,7 @@ def test_many_topics() -> None:
 
 
 def test_partitions_that_hosts_name() -> None:
-    """`StaticHosts` are asked instead of the topic."""
+    """The spout asks `StaticHosts` instead of the topic."""
     kafka = produced("a", "b")
     information = GlobalPartitionInformation("lines", {1: Broker("one", 9092)})
     with kafka.cluster(wired(config(hosts=StaticHosts(information)))) as cluster:
@@ -151,8 +156,8 @@ def test_partitions_that_hosts_name() -> None:
 @pytest.mark.parametrize(
     ("start", "expected"), [(EARLIEST_TIME, "ABC"), (LATEST_TIME, ""), (2000, "BC"), (9000, "")]
 )
-def test_where_a_spout_starts(start: int, expected: str) -> None:
-    """By time, where nothing is stored."""
+def test_spout_starts_by_time(start: int, expected: str) -> None:
+    """Without a stored offset, it starts by time."""
     kafka = FakeKafka({"lines": 1, "out": 1})
     for second, line in enumerate("abc", 1):
         kafka.produce("lines", line, timestamp=1000 * second)
@@ -163,8 +168,8 @@ def test_where_a_spout_starts(start: int, expected: str) -> None:
         assert "".join(sorted(out(kafka))) == f"{expected}Z"
 
 
-def test_where_an_earlier_deployment_was() -> None:
-    """It counts, unless another deployment is to ignore it."""
+def test_offset_of_an_earlier_deployment_counts() -> None:
+    """It counts unless the new deployment ignores it."""
     kafka = produced("a", "b", "c", partitions=1)
     source = config(ignore_zk_offsets=True)
     kafka.store_offset(source, 2)
@@ -178,7 +183,7 @@ def test_where_an_earlier_deployment_was() -> None:
 
 
 def test_records_that_expired() -> None:
-    """The spout goes on where there are some; gaps wait for nobody."""
+    """The spout continues at the first available record. Gaps do not delay it."""
     kafka, source = FakeKafka({"lines": 1, "out": 1}), config()
     for offset in (3, 4, 9, 20):
         kafka.produce("lines", str(offset), offset=offset)
@@ -192,7 +197,6 @@ def test_records_that_expired() -> None:
 
 
 def test_recreated_topic_is_read_from_its_start() -> None:
-    """It is read from its beginning."""
     kafka, source = produced("a", "b", "c", partitions=1), config()
     with kafka.cluster(wired(source)) as cluster:
         cluster.advance_time(3)
@@ -205,7 +209,7 @@ def test_recreated_topic_is_read_from_its_start() -> None:
 
 
 def test_tombstones_keys_and_headers() -> None:
-    """A tombstone is nothing to process; a bolt's records have what it gave them."""
+    """A tombstone has no tuple. A bolt's records have its tombstones, keys and headers."""
     kafka = FakeKafka({"lines": 1, "out": 3})
     kafka.produce("lines", None, key="k")
     kafka.produce("lines", "a", key=b"k", headers=[("h", "v"), ("n", None)])
@@ -221,7 +225,7 @@ def test_tombstones_keys_and_headers() -> None:
 
 
 def test_equal_keys_are_in_one_partition() -> None:
-    """Others in turn."""
+    """Records without a key are spread over partitions."""
     kafka = FakeKafka({"t": 4})
     assert (
         len({kafka.produce("t", "v", key=f"k{number % 2}").partition() for number in range(20)})
@@ -232,7 +236,7 @@ def test_equal_keys_are_in_one_partition() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_at_most_once(seed: int) -> None:
-    """Nothing is emitted that is not stored as done."""
+    """Every emitted message was stored as done before."""
     kafka, source = (
         produced(*"abcdef"),
         config(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE),
@@ -248,7 +252,7 @@ def test_at_most_once(seed: int) -> None:
 
 @pytest.mark.parametrize("async_", [True, False])
 def test_a_bolt_that_waits_for_each_record(async_: bool) -> None:
-    """Has its report while it waits, and one that does not has it later."""
+    """A waiting bolt gets its report during the wait, and another bolt gets it later."""
     kafka = produced("a", "b", "c")
     with kafka.cluster(wired(config(), KafkaBolt().with_async(async_))) as cluster:
         cluster.run_until_idle()
@@ -262,7 +266,7 @@ def test_a_bolt_that_waits_for_each_record(async_: bool) -> None:
 
 
 def test_a_bolt_by_hand() -> None:
-    """The record is written, arrives, and is reported: three times."""
+    """The record is written, delivered and reported, in each of three cases."""
     kafka = FakeKafka({"out": 1})
     bolt = (
         KafkaBolt()
@@ -296,7 +300,7 @@ def test_a_bolt_by_hand() -> None:
 
 
 def test_separate_producer_is_closed() -> None:
-    """With what is on its way sent; the shared one is the others' too."""
+    """Its pending records are sent first. The shared producer stays open."""
     for bolt, left in (
         (KafkaBolt().with_producer_properties({"linger.ms": 1}), False),
         (KafkaBolt(), True),
@@ -312,7 +316,7 @@ def test_separate_producer_is_closed() -> None:
 
 
 def test_fixed_tuples_into_a_topic(complete_topology: Callable[..., LocalCluster]) -> None:
-    """Whatever the spouts would read, the bolts write."""
+    """The bolts write the messages of the spouts."""
     kafka = FakeKafka({"out": 1})
     result = complete_topology(wired(config()), {"lines": [["a"], ["b"]]}, kafka=kafka)
     assert sorted(result.acked("lines")) == [0, 1]
@@ -320,7 +324,7 @@ def test_fixed_tuples_into_a_topic(complete_topology: Callable[..., LocalCluster
 
 
 def test_the_fixture(local_cluster: Callable[..., LocalCluster]) -> None:
-    """A cluster of a fake Kafka is one of its clusters."""
+    """A cluster of a fake Kafka belongs to the fixture's clusters."""
     kafka = produced("a")
     cluster = local_cluster(wired(config()), kafka=kafka)
     cluster.run_until_idle()
@@ -328,7 +332,7 @@ def test_the_fixture(local_cluster: Callable[..., LocalCluster]) -> None:
 
 
 def test_mistakes_of_a_test() -> None:
-    """Messages name what there is."""
+    """The errors list the valid names."""
     kafka = FakeKafka({"lines": 2})
     for call in (lambda: kafka.produce("wrods", "x"), lambda: kafka.records("wrods")):
         with pytest.raises(
@@ -350,7 +354,7 @@ def test_mistakes_of_a_test() -> None:
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    """The servers' turns are drawn from it too."""
+    """The seed also determines the servers' turns."""
 
     def run(seed: int) -> list[str]:
         told: list[str] = []
@@ -368,7 +372,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 class Recorded(ProducerCallback):
-    """Keeps what the callback is told."""
+    """Records the arguments of the callback."""
 
     told: ClassVar[list[Any]] = []
 
@@ -378,8 +382,8 @@ class Recorded(ProducerCallback):
         Recorded.told.append((metadata, error, tuple.values))
 
 
-def test_a_producer_callback_is_told_of_successes() -> None:
-    """With the record's place, as by a service; and of refusals."""
+def test_producer_callback_gets_successes() -> None:
+    """It gets the record's place, as in a service. It also gets refusals."""
     Recorded.told = []
     kafka = FakeKafka({"out": 1})
     feeder = FeederSpout("key", "message")
@@ -404,8 +408,8 @@ def test_a_producer_callback_is_told_of_successes() -> None:
 
 
 @pytest.mark.parametrize("topic", [5, b"out", "a\ud800"])
-def test_a_topic_that_is_no_text_is_refused(topic: Any) -> None:
-    """As a service refuses it: the tuple fails, and the error names the topic."""
+def test_topic_that_is_not_text_is_refused(topic: Any) -> None:
+    """The tuple fails, as in a service, and the error names the topic."""
 
     class Selects:
         def get_topic(self, tuple: Tuple) -> Any:
@@ -424,14 +428,14 @@ def test_a_topic_that_is_no_text_is_refused(topic: Any) -> None:
 
 
 class Unanswered:
-    """A serializer whose registry never answers."""
+    """A serializer whose registry never responds."""
 
     def serialize(self, topic: str, value: object) -> bytes | None:
         raise NotYetError("the registry does not answer")
 
 
 def test_held_tuples_follow_the_simulated_clock() -> None:
-    """They fail when the message timeout has passed in the cluster, and not before."""
+    """They fail when the message timeout has passed by the cluster's clock, and not before."""
     kafka = FakeKafka({"out": 1})
     feeder = FeederSpout("key", "message")
     builder = TopologyBuilder("t", Config(topology_message_timeout_secs=300))

@@ -1,4 +1,4 @@
-"""What `FakeKafka` has of transactions: how records arrive with an epoch, what keeps it from that, and where spouts start."""
+"""Transactions of `FakeKafka`: delivery with an epoch, obstacles, and the start of spouts."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -30,7 +30,7 @@ PLACE = Partition("lines", 0)
 
 
 class Upper(BasicBolt):
-    """Writes lines in capitals; no record is made of one that says so, and no key if it begins with a dash."""
+    """Writes lines in capitals. Some lines give no record, and a leading dash gives no key."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("key", "message", "offset")
@@ -43,7 +43,7 @@ class Upper(BasicBolt):
 
 
 class Twice(Upper):
-    """Writes each line again."""
+    """Writes each line twice."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         super().execute(tuple, collector)
@@ -64,7 +64,10 @@ def exact(sink: KafkaBolt | None = None, bolt: Upper | None = None) -> Topology:
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_records_arrive_as_they_were_written(waits: bool) -> None:
-    """Text as UTF-8, a tombstone, headers; without a key in each partition in turn."""
+    """Values are UTF-8 text or tombstones, and headers stay.
+
+    Records without a key use each partition.
+    """
     kafka = produced("caf\u00e9", "gone", "-1", "-2", partitions=1)
     sink = KafkaBolt().with_lineage("lines").with_async(not waits)
     with kafka.cluster(exact(sink)) as cluster:
@@ -83,7 +86,7 @@ def test_records_arrive_as_they_were_written(waits: bool) -> None:
 
 
 def test_partitions_learn_of_a_commit_one_by_one() -> None:
-    """As by the markers of Kafka's transactions: of one epoch's records a reader may find some before the others."""
+    """A reader may find some records of an epoch before the others, as with Kafka's commit markers."""
     found_apart = 0
     for seed in range(5):
         kafka = produced("-1", partitions=1)
@@ -119,15 +122,17 @@ def be_away(kafka: FakeKafka) -> Callable[[], None]:
     [(refuse_b, "record for topic 'out': quota exceeded"), (delete_topic, "there is no out[0]")],
 )
 def test_an_epoch_waits_whole(trouble: Callable[[FakeKafka], Callable[[], None]], why: str) -> None:
-    """What one of its records is refused for keeps all of it back; the same is written when the record is taken. Nothing is
-    executed again for it, and the error is told once."""
+    """One refused record delays the whole epoch. Later the same records are written.
+
+    Nothing is executed again for it, and the error is reported once.
+    """
     kafka = produced("a", "b", "c", partitions=1)
     mend = trouble(kafka)
     with kafka.cluster(exact()) as cluster:
         cluster.advance_time(20)
         (error,) = [
             error for error in cluster.errors if error.component == "sink"
-        ]  # the spout tells of trees that take long
+        ]  # the spout reports slow trees too
         assert why in str(error.error)
         assert cluster.acked("lines") == []
         assert cluster.seen["record refused"] > 1
@@ -140,7 +145,7 @@ def test_an_epoch_waits_whole(trouble: Callable[[FakeKafka], Callable[[], None]]
 
 
 def test_an_epoch_is_given_up_after_a_minute() -> None:
-    """The process ends, and its next life writes what the last one did not, once it is taken."""
+    """The process exits. After the record is accepted, the restarted process writes the epoch."""
     kafka = produced("a", "b", partitions=1)
     mend = refuse_b(kafka)
     with kafka.cluster(exact()) as cluster:
@@ -153,7 +158,7 @@ def test_an_epoch_is_given_up_after_a_minute() -> None:
 
 
 def test_an_epoch_waits_for_servers_that_are_away() -> None:
-    """For longer than the broker waits for its transaction, even: then its process has begun anew."""
+    """The outage may exceed the broker's transaction timeout. Then the process restarts."""
     kafka = produced("a", "b", partitions=1)
     with kafka.cluster(exact()) as cluster:
         while not cluster.emitted("upper"):
@@ -167,7 +172,7 @@ def test_an_epoch_waits_for_servers_that_are_away() -> None:
 
 
 def test_a_crash_before_the_commit_leaves_nothing_in_the_topic() -> None:
-    """Nor does the transaction that its predecessor had begun count."""
+    """The open transaction of the crashed process does not count either."""
     kafka = produced("a", "b", partitions=1)
     with kafka.cluster(exact()) as cluster:
         while not ((at := cluster.processes("sink")[0].transacting) and at.handed_in):
@@ -179,7 +184,7 @@ def test_a_crash_before_the_commit_leaves_nothing_in_the_topic() -> None:
 
 
 def test_own_producers_are_not_in_the_way() -> None:
-    """With at least once nothing is kept back: records arrive while their tuples' acks wait."""
+    """With at least once, records are visible while their tuples' acks wait."""
     kafka = produced("a", partitions=1)
     topology = TopologyBuilder("t")
     topology.set_spout("lines", KafkaSpout(config()))
@@ -192,7 +197,7 @@ def test_own_producers_are_not_in_the_way() -> None:
 
 
 def test_a_spout_starts_at_its_position() -> None:
-    """And not at the offset in ZooKeeper, which lags behind it; that counts where Kafka has none."""
+    """ZooKeeper's offset is older, and counts only if Kafka has no position."""
     kafka, topology = produced("a", "b", "c", partitions=1), exact()
     kafka.store_offset(config(), 1)
     with kafka.cluster(topology) as cluster:
@@ -209,7 +214,7 @@ def test_a_spout_starts_at_its_position() -> None:
 
 
 def test_two_spouts_of_one_topic_have_positions_of_their_own() -> None:
-    """Each reads all of it."""
+    """Each spout reads all records."""
     kafka = produced("a", "b", partitions=1)
     builder = TopologyBuilder("t", Config(topology_processing_guarantee="exactly_once"))
     for name in ("lines", "again"):
@@ -229,7 +234,7 @@ def test_two_spouts_of_one_topic_have_positions_of_their_own() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_an_heir_waits_for_the_position_of_a_zombie(seed: int) -> None:
-    """Whose transaction had been accepted: it may still be committed, and what it holds must not be emitted again."""
+    """The zombie's transaction may still be committed, so its messages must not be emitted again."""
     kafka = produced("a", "b", partitions=1)
     with kafka.cluster(exact(), seed) as cluster:
         while not (
@@ -242,7 +247,10 @@ def test_an_heir_waits_for_the_position_of_a_zombie(seed: int) -> None:
 
 
 def test_a_position_is_answered_later() -> None:
-    """Not in the call that asks, not while the servers are away, not while it is open in a transaction, and then anew."""
+    """The answer does not come in the call itself, nor during an outage or an open transaction.
+
+    Each later call asks again.
+    """
     answers, committed = PendingRequests(), Counter[Partition]()
     is_open = False
     reader = FakePositions(answers, lambda place: None if is_open else committed.get(place, -1))
@@ -264,8 +272,8 @@ def test_a_position_is_answered_later() -> None:
     assert reader.problem() is None
 
 
-def test_records_stay_in_the_cluster_where_nobody_takes_them() -> None:
-    """With ports of a test's own, the records of an epoch are where the topology's are."""
+def test_records_stay_in_the_cluster_with_custom_ports() -> None:
+    """With a test's own ports, the records of an epoch stay in the topology's cluster."""
     kafka = produced("a", partitions=1)
     lent = {name: port for name, port in kafka.resources.items() if name == "kafka"}
     with LocalCluster(exact(), resources=lent) as cluster:
@@ -278,7 +286,7 @@ def test_records_stay_in_the_cluster_where_nobody_takes_them() -> None:
 
 
 class Blow(FieldNameBasedTupleToKafkaMapper):
-    """Makes one of the records larger than the fake's topics take."""
+    """Makes one record exceed the fake's limit."""
 
     def get_message_from_tuple(self, tuple: Tuple) -> Any:
         message = super().get_message_from_tuple(tuple)
@@ -286,8 +294,11 @@ class Blow(FieldNameBasedTupleToKafkaMapper):
 
 
 @pytest.mark.parametrize("refused", [True, False])
-def test_what_is_refused_for_good_is_a_dead_letter(refused: bool) -> None:
-    """In the epoch of its neighbours, which are written; so nothing waits, and nothing is executed again."""
+def test_permanently_refused_record_is_a_dead_letter(refused: bool) -> None:
+    """The letter is in the epoch of its neighbours, which is written.
+
+    So nothing waits, and nothing is executed again.
+    """
     kafka = produced("a", "b", "c", partitions=1)
     sink = KafkaBolt()
     if refused:

@@ -1,6 +1,7 @@
-"""`FakeKafka` under topologies that are processed exactly once: the word count of the examples, from topic to topic.
+"""`FakeKafka` under exactly-once topologies: the word count of the examples, from topic to topic.
 
-Each count of a word is in the sink once, from 1 to n, whatever dies; and the offset in the fake ZooKeeper follows.
+Each count of a word is in the sink once, from 1 to n, despite crashes. The offset in the fake
+ZooKeeper follows.
 """
 
 from collections import Counter, defaultdict
@@ -71,7 +72,7 @@ def expect_each_once(kafka: FakeKafka, cluster: LocalCluster) -> None:
 
 
 def finished(kafka: FakeKafka, topology: Topology, partition: int) -> set[int]:
-    """The offsets of a partition that are in a range."""
+    """Returns the offsets of a partition that are in a range."""
     ranges = [
         decode_range(record.value() or b"") for record in kafka.records(topology.finished_topic)
     ]
@@ -85,7 +86,10 @@ def finished(kafka: FakeKafka, topology: Topology, partition: int) -> set[int]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_each_count_is_there_once(seed: int) -> None:
-    """If nothing dies; each record in the partition of its key, and the counts of a word in order."""
+    """Nothing crashes.
+
+    Each record is in its key's partition, and the counts of a word are in order.
+    """
     kafka = produced()
     with kafka.cluster(word_count(), seed) as cluster:
         cluster.run_until_idle()
@@ -115,7 +119,7 @@ def test_a_crash_costs_and_repeats_nothing(
                 for _ in range(10 + 25 * moment):
                     cluster.step()
                 cluster.crash(victim, disk=disk)
-            cluster.advance_time(150)  # in which an acker forgets trees whose spout has died
+            cluster.advance_time(150)  # an acker drops trees of a crashed spout meanwhile
             expect_each_once(kafka, cluster)
 
 
@@ -123,7 +127,7 @@ def test_a_crash_costs_and_repeats_nothing(
 @pytest.mark.parametrize("heir", ["stranger", "namesake", "others"])
 @pytest.mark.parametrize("victim", COMPONENTS)
 def test_a_zombie_writes_nothing(victim: str, heir: Heir, moments: Sequence[int]) -> None:
-    """A process that is assumed dead continues next to its heir until Kafka refuses it."""
+    """A process that is assumed dead continues next to the new owner until Kafka rejects it."""
     for moment in moments:
         kafka = produced()
         with kafka.cluster(word_count(), seed=moment) as cluster:
@@ -138,7 +142,7 @@ def test_a_zombie_writes_nothing(victim: str, heir: Heir, moments: Sequence[int]
 
 @pytest.mark.parametrize("first", [0, pytest.param(20, marks=pytest.mark.slow)])
 def test_each_count_is_there_once_among_faults(first: int) -> None:
-    """Of any kind, while more is produced, and whether tasks start at once or step by step."""
+    """Random faults occur during production. Tasks start at once or step by step."""
     seen: Counter[str] = Counter()
     for seed in range(first, first + 20):
         random, kafka = Random(seed), FakeKafka({"sentences": 2, "word-counts": 3})
@@ -181,8 +185,8 @@ def strike(kafka: FakeKafka, cluster: LocalCluster, random: Random) -> None:
             cluster.begin_checkpoint()
 
 
-def test_what_is_not_committed_is_not_in_the_topic() -> None:
-    """A record arrives when its epoch has ended, and not when the bolt writes it."""
+def test_uncommitted_records_are_not_in_the_topic() -> None:
+    """A record is visible after the end of its epoch, and not when the bolt writes it."""
     kafka = produced()
     with kafka.cluster(word_count()) as cluster:
         (sink,) = cluster.processes("sink")

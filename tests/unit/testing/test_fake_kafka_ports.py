@@ -1,4 +1,4 @@
-"""`FakeKafka` is as inconvenient as the real servers: nothing is answered in the call that asks."""
+"""`FakeKafka` is asynchronous like the real servers: no call returns its answer at once."""
 
 import asyncio
 from typing import Any
@@ -51,7 +51,10 @@ def kafka() -> FakeKafka:
 
 
 def test_look_ups_are_answered_later(kafka: FakeKafka) -> None:
-    """The partitions are the same object until the next look-up has ended; an offset is looked up anew each time."""
+    """The partitions are the same object until the next look-up ends.
+
+    Each offset look-up asks again.
+    """
     reader = ports(kafka).open_source(CONFIG)
     reader.refresh("lines")
     assert reader.partitions("lines") is None
@@ -73,11 +76,11 @@ def test_look_ups_are_answered_later(kafka: FakeKafka) -> None:
     assert reader.offset_for(PLACE, EARLIEST_TIME) is None
     reader.unassign(PLACE)
     assert kafka.settle()
-    assert reader.offset_for(PLACE, EARLIEST_TIME) is None  # what was being looked up was forgotten
+    assert reader.offset_for(PLACE, EARLIEST_TIME) is None  # the pending look-up was dropped
 
 
 def test_a_pause_ends_with_the_assignment(kafka: FakeKafka) -> None:
-    """As the real reader's does, which keeps the same contract."""
+    """The real reader keeps the same contract."""
     reader = ports(kafka).open_source(CONFIG)
     reader.assign(PLACE, 0)
     assert [record.offset() for record in reader.read(10)] == [0, 1]
@@ -91,7 +94,10 @@ def test_a_pause_ends_with_the_assignment(kafka: FakeKafka) -> None:
 
 
 def test_reading_takes_turns(kafka: FakeKafka) -> None:
-    """At most as much as is asked for; each partition in order; the end is known once there was a look at it."""
+    """Each read has at most the requested size, and each partition is in order.
+
+    The end offset is known after the first read.
+    """
     reader = ports(kafka).open_source(CONFIG)
     other = Partition("lines", 1)
     reader.assign(PLACE, 0)
@@ -108,7 +114,10 @@ def test_reading_takes_turns(kafka: FakeKafka) -> None:
 
 @pytest.mark.parametrize("position", [0, 9])
 def test_offset_outside_the_log_is_reported_once(kafka: FakeKafka, position: int) -> None:
-    """Before the log's beginning or beyond its end: told once, and nothing is read until it is assigned anew."""
+    """An offset before the start or after the end is reported once.
+
+    The partition is not read until its next assignment.
+    """
     kafka.expire("lines", before=1)
     reader = ports(kafka).open_source(CONFIG)
     reader.assign(PLACE, position)
@@ -122,8 +131,10 @@ def test_offset_outside_the_log_is_reported_once(kafka: FakeKafka, position: int
 
 
 def test_undecodable_batch_is_reported_once(kafka: FakeKafka) -> None:
-    """As the real reader, which keeps the contract of `tests.source_contract`: told later, once, to its end; nothing behind it
-    is read."""
+    """The fault comes later, once, and with the batch's end. Later records are not read.
+
+    The real reader keeps the same contract, `tests.source_contract`.
+    """
     kafka.produce_undecodable("lines", 3)
     kafka.produce("lines", "x", partition=0)
     reader = ports(kafka).open_source(CONFIG)
@@ -145,7 +156,7 @@ def test_undecodable_batch_is_reported_once(kafka: FakeKafka) -> None:
 
 
 def test_deleted_topic_is_reported_once(kafka: FakeKafka) -> None:
-    """It is said once, for reading and for looking up."""
+    """One report covers reads and look-ups."""
     reader = ports(kafka).open_source(CONFIG)
     reader.assign(PLACE, 0)
     kafka.delete_topic("lines")
@@ -160,7 +171,7 @@ def test_deleted_topic_is_reported_once(kafka: FakeKafka) -> None:
 
 
 def test_offset_changes_when_it_is_stored(kafka: FakeKafka) -> None:
-    """Not when it is given to be; of several that wait the last one is."""
+    """It does not change with the call. The last of several pending offsets is stored."""
     offsets = store(kafka)
     assert [offsets.acquire(PLACE), offsets.acquire(PLACE)] == [Ownership.WAITING] * 2
     kafka.settle()
@@ -182,7 +193,7 @@ def test_offset_changes_when_it_is_stored(kafka: FakeKafka) -> None:
 
 
 def test_a_lock_has_one_holder(kafka: FakeKafka) -> None:
-    """The next one gets it when it is released, after what the first had to store."""
+    """The next holder gets it after the release and after the first holder's writes."""
     first, second = store(kafka, 0), store(kafka, 1)
     first.acquire(PLACE)
     second.acquire(PLACE)
@@ -205,7 +216,7 @@ def test_a_lock_has_one_holder(kafka: FakeKafka) -> None:
 
 
 def test_restart_loses_pending_offsets(kafka: FakeKafka) -> None:
-    """The next life of its task takes the lock; the old one, if it is a zombie, is told."""
+    """The restarted task takes the lock. A zombie gets `FENCED`."""
     old = store(kafka)
     old.acquire(PLACE)
     kafka.settle()
@@ -226,7 +237,7 @@ def test_restart_loses_pending_offsets(kafka: FakeKafka) -> None:
 
 
 def test_lock_ends_with_its_session(kafka: FakeKafka) -> None:
-    """Nobody waits for a process that is gone."""
+    """The lock does not stay with an exited process."""
     old = store(kafka)
     old.acquire(PLACE)
     kafka.settle()
@@ -243,7 +254,7 @@ def test_lock_ends_with_its_session(kafka: FakeKafka) -> None:
 
 
 def test_delivery_report_is_asynchronous(kafka: FakeKafka) -> None:
-    """Never within `write`; and after the record has arrived, which others may read before."""
+    """The report never comes within `write`. It follows the delivery, which others may see earlier."""
     reports: list[Any] = []
     writer = ports(kafka).open_shared_writer()
     writer.write("out", b"k", b"v", lambda error, record: reports.append(error), [("h", "x")])
@@ -260,7 +271,7 @@ def test_delivery_report_is_asynchronous(kafka: FakeKafka) -> None:
 
 
 def test_a_batch_is_reported_once(kafka: FakeKafka) -> None:
-    """With the errors of those that were not taken."""
+    """The report includes the errors of the refused records."""
     reports: list[Any] = []
     writer = ports(kafka).open_writer({})
     kafka.refuse = lambda topic, key, value: "no" if value == b"b" else None
@@ -274,8 +285,8 @@ def test_a_batch_is_reported_once(kafka: FakeKafka) -> None:
     assert [record.value() for record in kafka.records("out")] == [b"a", b"d"]
 
 
-def test_who_waits_on_the_event_loop_is_answered_there(kafka: FakeKafka) -> None:
-    """Also while the servers are away: no record waits for ever."""
+def test_callback_runs_on_the_event_loop(kafka: FakeKafka) -> None:
+    """The callback runs on the event loop, also during an outage, so no record waits forever."""
 
     async def write() -> object | None:
         reported: asyncio.Future[object | None] = asyncio.get_running_loop().create_future()

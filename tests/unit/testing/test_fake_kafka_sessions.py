@@ -1,4 +1,4 @@
-"""The locks of `FakeKafka` when tasks are opened in an odd order: nobody waits for ever."""
+"""The locks of `FakeKafka` when tasks open in an odd order: no task waits forever."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +18,7 @@ SOURCE: SpoutConfig = config()
 
 
 class Servers:
-    """The nodes, and who has opened stores for task 0 of the spout."""
+    """The nodes, and the processes with open stores for task 0 of the spout."""
 
     def __init__(self) -> None:
         self.nodes, self.answers = FakeNodes(), PendingRequests()
@@ -29,7 +29,7 @@ class Servers:
         return FakeOffsets(self.nodes, self.answers, SOURCE, context)
 
     def acquired(self, store: OffsetStore) -> Ownership:
-        """How the lock stands when all is answered that was asked for it."""
+        """Returns the lock's state after all pending answers."""
         store.acquire(PLACE)
         while self.answers.next():
             pass
@@ -38,28 +38,31 @@ class Servers:
 
 @pytest.fixture
 def servers() -> Servers:
-    """A ZooKeeper without sessions."""
+    """Provide a ZooKeeper without sessions."""
     return Servers()
 
 
-def test_who_waits_when_the_session_ends_asks_again(servers: Servers) -> None:
-    """A zombie that opens its store late ends the session of its heir, who waits for another's lock."""
+def test_waiting_store_asks_again_after_the_session_ends(servers: Servers) -> None:
+    """A zombie that opens its store late ends the session of the new owner.
+
+    The new owner waits for another process's lock, and asks for it again.
+    """
     other = servers.open(task=1)
     assert servers.acquired(other) is Ownership.HELD
     heir = servers.open()
     assert servers.acquired(heir) is Ownership.WAITING
-    servers.open()  # the zombie's, which asks for nothing
+    servers.open()  # the zombie's store, which requests nothing
     other.release(PLACE)
     assert servers.acquired(heir) is Ownership.HELD
 
 
-def test_the_session_of_the_dead_ends_when_somebody_waits(servers: Servers) -> None:
-    """Whoever was alive beside it: while it lives its lock holds."""
+def test_session_of_a_dead_process_ends_for_a_waiting_one(servers: Servers) -> None:
+    """A zombie keeps its lock only while its process lives."""
     process = SimpleNamespace(dead=False)
     zombie = servers.open(process, task=1)
     assert servers.acquired(zombie) is Ownership.HELD
     heir = servers.open()
     assert servers.acquired(heir) is Ownership.WAITING
     process.dead = True
-    assert heir.acquire(PLACE) is Ownership.WAITING  # no answer in the call that asks
+    assert heir.acquire(PLACE) is Ownership.WAITING  # no answer in the call itself
     assert servers.acquired(heir) is Ownership.HELD

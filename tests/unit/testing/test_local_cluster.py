@@ -1,4 +1,4 @@
-"""`LocalCluster`: whole topologies in memory, with crashes and time at the test's command."""
+"""`LocalCluster`: whole topologies in memory, with crashes and time under the test's control."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ def feeder() -> FeederSpout:
 
 
 def test_messages_are_acked_when_all_their_words_are_counted(feeder: FeederSpout) -> None:
-    """Through a shuffle and a fields grouping, async and stateful bolts, two processes each."""
+    """The path has shuffle and fields groupings, async and stateful bolts, and two processes each."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a b a"], message_id="m1")
         feeder.feed(["c a"], message_id="m2")
@@ -49,7 +49,7 @@ def test_messages_are_acked_when_all_their_words_are_counted(feeder: FeederSpout
 
 
 def test_deactivated_topology_finishes_in_flight_tuples(feeder: FeederSpout) -> None:
-    """Nor does a spout's process that starts meanwhile. When it is activated again, it continues."""
+    """Spout processes that start while inactive emit nothing. Activation resumes them."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a"], "m1")
         cluster.run_until_idle()
@@ -65,7 +65,7 @@ def test_deactivated_topology_finishes_in_flight_tuples(feeder: FeederSpout) -> 
 
 
 def test_a_cluster_may_begin_inactive(feeder: FeederSpout) -> None:
-    """Nothing is emitted before it is activated."""
+    """Nothing is emitted before its activation."""
     with LocalCluster(wordcount(feeder), active=False) as cluster:
         feeder.feed(["a"], "m1")
         cluster.run_until_idle()
@@ -76,7 +76,7 @@ def test_a_cluster_may_begin_inactive(feeder: FeederSpout) -> None:
 
 
 def test_outcomes_belong_to_the_task_that_emitted(feeder: FeederSpout) -> None:
-    """Each spout task hears of its own messages, and of no other's."""
+    """Each spout task receives the completions of its own messages only."""
     with LocalCluster(wordcount(feeder)) as cluster:
         for number in range(20):
             feeder.feed(["a"], number)
@@ -88,7 +88,7 @@ def test_outcomes_belong_to_the_task_that_emitted(feeder: FeederSpout) -> None:
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    """Byte for byte, whatever salt Python's hash has; another seed gives another order of things."""
+    """Runs are identical for any salt of Python's hash. Another seed gives another order of events."""
     script = """
 import hashlib
 from kstorm.testing import FeederSpout, LocalCluster
@@ -126,11 +126,11 @@ for seed in (1, 1, 2):
     assert first != other
 
 
-# Failing and time.
+# Failures and time.
 
 
 def test_a_bolt_that_raises_fails_its_message_at_once(feeder: FeederSpout) -> None:
-    """Without any time passing; the error is kept with its component and task."""
+    """No time passes. The error is recorded with its component and task."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["raise a"], "bad")
         feeder.feed(["good"], "good")
@@ -148,7 +148,7 @@ def test_a_bolt_that_raises_fails_its_message_at_once(feeder: FeederSpout) -> No
 def test_a_held_tuple_times_out_between_one_and_one_and_a_half_timeouts(
     feeder: FeederSpout,
 ) -> None:
-    """The clock moves only by `advance_time`."""
+    """Only `advance_time` moves the clock."""
     with LocalCluster(one_bolt(feeder, Hold())) as cluster:
         feeder.feed(["x"], 1)
         cluster.run_until_idle()
@@ -164,7 +164,7 @@ def test_a_held_tuple_times_out_between_one_and_one_and_a_half_timeouts(
 
 @pytest.mark.parametrize("seconds", [-1, -0.001, float("nan")])
 def test_a_clock_does_not_go_back(feeder: FeederSpout, seconds: float) -> None:
-    """It would stand still, and a test that miscounted would wait for nothing."""
+    """The clock would stop, and a test with a negative duration would wait for nothing."""
     with LocalCluster(one_bolt(feeder, Hold())) as cluster:
         cluster.advance_time(0)
         with pytest.raises(
@@ -175,7 +175,7 @@ def test_a_clock_does_not_go_back(feeder: FeederSpout, seconds: float) -> None:
 
 
 def test_without_timeouts_a_tree_is_open_until_it_ends(feeder: FeederSpout) -> None:
-    """The spout waits for it, and the ackers keep its row, for as many timeouts as may pass."""
+    """The spout waits for it, and the ackers keep its row, over any number of timeouts."""
     builder = TopologyBuilder("t", Config(topology_message_timeout_secs=5))
     builder.set_spout("feeder", feeder).add_configurations(topology_enable_message_timeouts=False)
     builder.set_bolt("hold", Hold()).shuffle_grouping("feeder").add_configurations(
@@ -190,7 +190,7 @@ def test_without_timeouts_a_tree_is_open_until_it_ends(feeder: FeederSpout) -> N
 
 
 def test_a_patient_spout(feeder: FeederSpout) -> None:
-    """The ackers outlive the longest timeout of all spouts, not only the topology's own."""
+    """The ackers keep rows for the longest timeout of all spouts, not only for the topology's own."""
     builder = TopologyBuilder("t", Config(topology_message_timeout_secs=5))
     builder.set_spout("feeder", feeder).add_configurations(topology_message_timeout_secs=60)
     builder.set_bolt("hold", Hold()).shuffle_grouping("feeder").add_configurations(
@@ -205,7 +205,7 @@ def test_a_patient_spout(feeder: FeederSpout) -> None:
 
 
 def test_ticks_arrive_as_time_passes(feeder: FeederSpout) -> None:
-    """A bolt that acks on ticks has its messages acked by them."""
+    """The test's bolt acks its messages on ticks."""
     with LocalCluster(one_bolt(feeder, Hold(), topology_tick_tuple_freq_secs=5)) as cluster:
         for number in range(3):
             feeder.feed(["x"], number)
@@ -216,7 +216,7 @@ def test_ticks_arrive_as_time_passes(feeder: FeederSpout) -> None:
 
 
 def test_time_that_passes_while_nothing_runs(feeder: FeederSpout) -> None:
-    """With run=False timeouts fire though the work could have been done: the machine was too busy."""
+    """With run=False, timeouts fire as on an overloaded machine, although work was possible."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a"], 1)
         for _ in range(3):
@@ -229,11 +229,11 @@ def test_time_that_passes_while_nothing_runs(feeder: FeederSpout) -> None:
         assert cluster.acked("sentences") == []
 
 
-# What cannot be processed.
+# Invalid input.
 
 
 def test_invalid_frame_becomes_a_dead_letter(feeder: FeederSpout) -> None:
-    """On any topic: with its coordinates and bytes; the task continues."""
+    """This holds on any topic. The letter has coordinates and bytes, and the task continues."""
     topology = wordcount(feeder)
     with LocalCluster(topology) as cluster:
         logs = cluster._world.logs
@@ -256,7 +256,7 @@ def test_invalid_frame_becomes_a_dead_letter(feeder: FeederSpout) -> None:
 
 
 def test_dead_letters_of_a_spout_are_confirmed(feeder: FeederSpout) -> None:
-    """The callback comes once the letter is stored."""
+    """The callback comes after the letter is stored."""
     stored: list[int] = []
 
     class Picky(FeederSpout):
@@ -275,7 +275,7 @@ def test_dead_letters_of_a_spout_are_confirmed(feeder: FeederSpout) -> None:
 
 
 def test_a_tuple_too_large_fails_and_is_reported() -> None:
-    """Its message fails at once; the error names the stream."""
+    """Its message fails at once, and the error names the stream."""
     feeder = FeederSpout("sentence")
     builder = TopologyBuilder("t", Config(topology_frame_max_bytes=1000))
     builder.set_spout("feeder", feeder)
@@ -293,7 +293,7 @@ def test_a_tuple_too_large_fails_and_is_reported() -> None:
 
 
 def test_without_ackers_everything_is_acked_at_once(feeder: FeederSpout) -> None:
-    """And nothing is tracked."""
+    """No tree is tracked."""
     with LocalCluster(wordcount(feeder, topology_acker_executors=0)) as cluster:
         feeder.feed(["a b"], 1)
         cluster.run_until_idle()
@@ -303,7 +303,7 @@ def test_without_ackers_everything_is_acked_at_once(feeder: FeederSpout) -> None
 
 
 def test_several_ackers_share_the_trees(feeder: FeederSpout) -> None:
-    """Each acker process has its tasks; all messages are acked."""
+    """Each acker process has its own tasks."""
     with LocalCluster(wordcount(feeder, topology_acker_executors=3)) as cluster:
         for number in range(30):
             feeder.feed(["a"], number)
@@ -315,7 +315,7 @@ def test_several_ackers_share_the_trees(feeder: FeederSpout) -> None:
 
 
 def test_a_spout_that_never_runs_dry(feeder: FeederSpout) -> None:
-    """`run_until_idle` gives up and says why; single steps still work."""
+    """`run_until_idle` raises an error that names the reason. Single steps still work."""
 
     class Endless(FeederSpout):
         def next_tuple(self) -> None:
@@ -330,7 +330,7 @@ def test_a_spout_that_never_runs_dry(feeder: FeederSpout) -> None:
 
 
 def test_max_spout_pending_is_kept(feeder: FeederSpout) -> None:
-    """No more trees than allowed are open at any step."""
+    """The number of open trees never exceeds the limit."""
     builder = TopologyBuilder("t")
     builder.set_spout("feeder", feeder).set_max_spout_pending(3)
     builder.set_bolt("bolt", Split()).shuffle_grouping("feeder")
@@ -345,7 +345,7 @@ def test_max_spout_pending_is_kept(feeder: FeederSpout) -> None:
 
 
 def test_unknown_names(feeder: FeederSpout) -> None:
-    """Each is answered with the known ones."""
+    """The errors list the known names."""
     with LocalCluster(wordcount(feeder)) as cluster:
         with pytest.raises(
             TopologyError, match="no component 'splt': it has sentences, split, count"
@@ -358,7 +358,10 @@ def test_unknown_names(feeder: FeederSpout) -> None:
 
 
 def test_components_are_opened_and_closed() -> None:
-    """Every task gets a copy of the template, with the resources. An orderly end calls all the methods, a crash none."""
+    """Each task gets a copy of the template, with the resources.
+
+    An orderly end calls all the methods, and a crash calls none.
+    """
     calls: list[str] = []
 
     class Calls:
@@ -407,8 +410,8 @@ def test_components_are_opened_and_closed() -> None:
     assert calls[6:] == ["deactivate", "close", "deactivate", "close", "cleanup"]
 
 
-def test_who_vanishes_loses_its_tasks_to_the_others(feeder: FeederSpout) -> None:
-    """Its state too; and the last process of a component cannot vanish, as nobody would have its tasks."""
+def test_tasks_of_a_vanished_process_move(feeder: FeederSpout) -> None:
+    """Its state moves too. The last process of a component cannot vanish."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a b c d"], "m1")
         cluster.run_until_idle()
@@ -422,7 +425,7 @@ def test_who_vanishes_loses_its_tasks_to_the_others(feeder: FeederSpout) -> None
 
 @pytest.mark.parametrize("heir", ["stranger", "namesake", "others"])
 def test_work_of_a_fenced_process_does_not_count(feeder: FeederSpout, heir: Heir) -> None:
-    """What it counted without a checkpoint is counted again by its heir, and the two counts are not added up."""
+    """The new owner counts the uncommitted tuples again, and the two counts are not added."""
     with LocalCluster(wordcount(feeder), seed=3) as cluster:
         feeder.feed(["a b c d"], "m1")
         while len(cluster.emitted("count")) < 4:
@@ -440,7 +443,7 @@ def test_work_of_a_fenced_process_does_not_count(feeder: FeederSpout, heir: Heir
 
 
 def test_recreated_changelog_discards_the_old_state(feeder: FeederSpout) -> None:
-    """The disks of before are still there, and are of another topic."""
+    """The local copies still exist, but belong to the old topic."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a b c d"], "m1")
         cluster.run_until_idle()
@@ -452,7 +455,7 @@ def test_recreated_changelog_discards_the_old_state(feeder: FeederSpout) -> None
 
 
 def test_close_closes_everything_even_if_a_component_raises() -> None:
-    """And then raises the first exception, with a note of the others."""
+    """It then raises the first exception, with a note about the others."""
     closed = []
 
     class Ends(Hold):

@@ -1,4 +1,4 @@
-"""`LocalCluster.crash`: memory is lost, what is stored and committed is not."""
+"""`LocalCluster.crash`: memory is lost, but stored and committed data is not."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def feeder() -> FeederSpout:
 
 
 def test_a_crashed_acker_loses_nothing(feeder: FeederSpout) -> None:
-    """With nothing checkpointed it applies its input again; with a checkpoint it comes back with its trees."""
+    """Without a checkpoint, it applies its input again. With a checkpoint, it restores its trees."""
     for checkpoint in (False, True):
         with LocalCluster(one_bolt(feeder, Hold(), topology_tick_tuple_freq_secs=5)) as cluster:
             feeder.feed(["x"], 1)
@@ -30,7 +30,10 @@ def test_a_crashed_acker_loses_nothing(feeder: FeederSpout) -> None:
 
 
 def test_a_crashed_bolt_forgets_what_it_held(feeder: FeederSpout) -> None:
-    """Committed input does not come again: the message times out. Uncommitted input is executed again."""
+    """Committed input is not repeated, so the message times out.
+
+    Uncommitted input is executed again.
+    """
     with LocalCluster(one_bolt(feeder, Hold(), topology_tick_tuple_freq_secs=5)) as cluster:
         feeder.feed(["x"], 1)
         cluster.run_until_idle()
@@ -46,7 +49,10 @@ def test_a_crashed_bolt_forgets_what_it_held(feeder: FeederSpout) -> None:
 
 
 def test_executing_again_delays_a_tree_and_never_completes_it(feeder: FeederSpout) -> None:
-    """The bolt dies after its ack was delivered and before its commit: the second ack undoes the first."""
+    """The bolt crashes after its ack was delivered and before its commit.
+
+    The second ack undoes the first.
+    """
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a"], 1)
         while not cluster.emitted("split"):
@@ -62,7 +68,7 @@ def test_executing_again_delays_a_tree_and_never_completes_it(feeder: FeederSpou
 
 
 def test_a_stateful_bolt_falls_back_to_its_checkpoint(feeder: FeederSpout) -> None:
-    """Counts whose acks were sent survive; the rest are counted again."""
+    """Counts whose acks were sent survive. The other tuples are counted again."""
     with LocalCluster(wordcount(feeder)) as cluster:
         for _ in range(3):
             feeder.feed(["a"], "m")
@@ -78,7 +84,7 @@ def test_a_stateful_bolt_falls_back_to_its_checkpoint(feeder: FeederSpout) -> No
 
 
 def test_the_acks_of_a_stateful_bolt_wait_for_its_state(feeder: FeederSpout) -> None:
-    """A crash before the checkpoint takes the acks with it: the message is not acked for a state that is gone."""
+    """A crash before the checkpoint also loses the acks, so no message is acked for a lost state."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a"], 1)
         while not cluster.emitted("count"):
@@ -94,7 +100,7 @@ def test_the_acks_of_a_stateful_bolt_wait_for_its_state(feeder: FeederSpout) -> 
 
 
 def test_a_crashed_spout_replays_what_its_source_kept() -> None:
-    """The source outlives the spout: with replay, what was in flight is emitted again; without, it is not."""
+    """The source outlives the spout. With replay, it emits pending messages again."""
     for replay in (True, False):
         feeder = FeederSpout("sentence", replay=replay)
         with LocalCluster(wordcount(feeder)) as cluster:
@@ -109,7 +115,7 @@ def test_a_crashed_spout_replays_what_its_source_kept() -> None:
 
 
 def test_one_executor_of_several_may_crash(feeder: FeederSpout) -> None:
-    """The tasks of the others keep their memory."""
+    """The tasks of the other processes keep their memory."""
     with LocalCluster(wordcount(feeder)) as cluster:
         before = [cluster.instance("count", task) for task in range(3)]
         cluster.crash("count", executor=1)
@@ -118,7 +124,7 @@ def test_one_executor_of_several_may_crash(feeder: FeederSpout) -> None:
 
 
 def test_a_replaying_feeder_gets_everything_through() -> None:
-    """Failures, timeouts and crashes: in the end every message is acked."""
+    """Despite failures, timeouts and crashes, every message is acked in the end."""
     feeder = FeederSpout("sentence", replay=True)
     with LocalCluster(wordcount(feeder), seed=3) as cluster:
         for number in range(30):

@@ -1,4 +1,4 @@
-"""What else may happen to a `LocalCluster`: tasks move, disks get lost, partitions stand still, offsets go back."""
+"""Faults of a `LocalCluster`: moved tasks, lost disks, stalled partitions and older offsets."""
 
 import pytest
 
@@ -14,8 +14,11 @@ def feeder() -> FeederSpout:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_tasks_move_amid_the_work_and_nothing_is_replayed(feeder: FeederSpout, seed: int) -> None:
-    """Bolts and ackers are scaled up and down, again and again: every count exact, every message acked once."""
+def test_tasks_move_during_work_without_replays(feeder: FeederSpout, seed: int) -> None:
+    """Bolts and ackers are scaled up and down repeatedly.
+
+    Counts are exact, and each message acked once.
+    """
     with LocalCluster(wordcount(feeder, topology_acker_executors=2), seed) as cluster:
         for number in range(60):
             feeder.feed(["a"], number)
@@ -37,7 +40,7 @@ def test_tasks_move_amid_the_work_and_nothing_is_replayed(feeder: FeederSpout, s
 
 
 def test_a_component_keeps_a_process(feeder: FeederSpout) -> None:
-    """Nobody would run its tasks."""
+    """Without a process, the component's tasks would have no owner."""
     with (
         LocalCluster(wordcount(feeder)) as cluster,
         pytest.raises(TopologyError, match="executors is 0: it must be a whole number of at"),
@@ -47,22 +50,22 @@ def test_a_component_keeps_a_process(feeder: FeederSpout) -> None:
 
 @pytest.mark.parametrize("disk", ["lost", "old"])
 def test_state_is_recovered_from_its_changelog(feeder: FeederSpout, disk: DiskFate) -> None:
-    """Onto an empty disk, and onto one that has an earlier state."""
+    """The disk is empty, or has an earlier state."""
     with LocalCluster(wordcount(feeder)) as cluster:
         for times in range(1, 4):
             feeder.feed(["a"], times)
             cluster.run_until_idle()
             cluster.checkpoint()
             if times == 2:
-                cluster.crash("count")  # the disk of this life becomes an old one
+                cluster.crash("count")  # the disk of this run becomes an old one
         cluster.crash("count", disk=disk)
         feeder.feed(["a"], 4)
         cluster.run_until_idle()
         assert cluster.emitted("count")[-1] == ["a", 4]
 
 
-def test_a_partition_that_stands_still_holds_what_goes_through_it(feeder: FeederSpout) -> None:
-    """Until it is healed; all others go on."""
+def test_stalled_partition_holds_its_records(feeder: FeederSpout) -> None:
+    """Records of other partitions continue to flow."""
     with LocalCluster(wordcount(feeder)) as cluster:
         cluster.stall("wc.__acker", 0)
         cluster.stall("wc.__acker", 1)
@@ -78,7 +81,7 @@ def test_a_partition_that_stands_still_holds_what_goes_through_it(feeder: Feeder
 
 
 def test_an_acker_whose_offsets_go_back_applies_nothing_twice(feeder: FeederSpout) -> None:
-    """Its buckets say what they include: trees that are open stay so, and complete when they do."""
+    """The buckets store their offsets. Open trees stay open, and complete later."""
     with LocalCluster(wordcount(feeder)) as cluster:
         cluster.stall("wc.count", 0)
         cluster.stall("wc.count", 1)
@@ -103,7 +106,7 @@ def test_an_acker_whose_offsets_go_back_applies_nothing_twice(feeder: FeederSpou
 
 
 def test_records_that_come_twice_only_delay(feeder: FeederSpout) -> None:
-    """What the duplicates hold up fails by its timeout; nothing is acked too early or twice."""
+    """Delayed trees fail by timeout. No tree is acked too early or twice."""
     with LocalCluster(wordcount(feeder)) as cluster:
         cluster.disturb(duplicate=0.5, reorder=0.5)
         for number in range(20):
@@ -116,7 +119,7 @@ def test_records_that_come_twice_only_delay(feeder: FeederSpout) -> None:
 
 
 def test_a_process_does_not_start_where_a_zombie_sleeps(feeder: FeederSpout) -> None:
-    """It would share the zombie's disk, and the name of its transactions: who began one last would be the only one to end it."""
+    """It would share the zombie's disk and transactional id, and could end its transaction."""
     with LocalCluster(wordcount(feeder)) as cluster:
         cluster.scale("count", 2)
         zombie = cluster.processes("count")[1]

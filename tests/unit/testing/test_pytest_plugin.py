@@ -1,4 +1,4 @@
-"""The pytest plugin, in tests of its own."""
+"""The pytest plugin, tested with pytest's own tests."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
 
 
 def test_fixtures(pytester: pytest.Pytester) -> None:
-    """Each makes what it says, and cleans up after the test."""
+    """Each fixture returns its documented object, and cleans up after the test."""
     pytester.makepyfile(
         wired=TOPOLOGY,
         test_it="""
@@ -74,8 +74,8 @@ def test_fixtures(pytester: pytest.Pytester) -> None:
     run(pytester).assert_outcomes(passed=5)
 
 
-def test_a_failing_test_tells_its_seed(pytester: pytest.Pytester) -> None:
-    """And only one with a cluster; the option sets it, a parametrization too."""
+def test_failing_test_prints_its_seed(pytester: pytest.Pytester) -> None:
+    """Only a test with a cluster prints it. The option sets the seed, also of parametrized tests."""
     pytester.makepyfile(
         wired=TOPOLOGY,
         test_it="""
@@ -108,7 +108,7 @@ def test_a_failing_test_tells_its_seed(pytester: pytest.Pytester) -> None:
 
 
 def test_the_seed_is_the_clusters(pytester: pytest.Pytester) -> None:
-    """It is 0, or what is said, or drawn by chance; and the fixtures' clusters get it."""
+    """The seed is 0, given or random, and the clusters of the fixtures use it."""
     pytester.makepyfile(
         wired=TOPOLOGY,
         test_it="""
@@ -144,15 +144,15 @@ def test_the_seed_is_the_clusters(pytester: pytest.Pytester) -> None:
     assert seed("--kstorm-seed", "random") != seed("--kstorm-seed", "random")
 
 
-def test_a_seed_that_is_none(pytester: pytest.Pytester) -> None:
-    """Is refused by name."""
+def test_invalid_seed_is_refused(pytester: pytest.Pytester) -> None:
+    """The error names the seed."""
     result = run(pytester, "--kstorm-seed", "x")
     result.stderr.fnmatch_lines(["*argument --kstorm-seed: invalid number_or_random value: 'x'"])
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
 def test_other_tests_pay_nothing(pytester: pytest.Pytester) -> None:
-    """Pytest loads the plugin by its entry point, and with it neither the rest of kstorm nor what that needs."""
+    """Pytest loads the plugin by its entry point. The plugin then loads nothing else of kstorm."""
     pytester.makepyfile("""
         import sys
 

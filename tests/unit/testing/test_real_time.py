@@ -1,4 +1,4 @@
-"""`LocalCluster(simulated_time=False)`: ticks and timeouts fire by the real clock, which is a fake one here."""
+"""`LocalCluster(simulated_time=False)`: ticks and timeouts follow the real clock, here a fake one."""
 
 from time import monotonic
 
@@ -19,7 +19,7 @@ from tests.unit.testing.wordcount import Hold, one_bolt
 
 
 class Clock:
-    """A fake clock: it moves when somebody sleeps."""
+    """A fake clock that moves only during sleeps."""
 
     now = 1000.0
 
@@ -45,7 +45,7 @@ def hasty(feeder: FeederSpout, bolt: Bolt | BasicBolt) -> Topology:
 @pytest.mark.parametrize("simulated", [True, False])
 @pytest.mark.usefixtures("clock")
 def test_ticks_come_as_time_passes(simulated: bool) -> None:
-    """By either clock."""
+    """This holds for both clocks."""
     feeder = FeederSpout("x")
     topology = one_bolt(feeder, Hold(), topology_tick_tuple_freq_secs=5)
     with LocalCluster(topology, simulated_time=simulated) as running:
@@ -57,8 +57,8 @@ def test_ticks_come_as_time_passes(simulated: bool) -> None:
         assert running.now == pytest.approx(5.1, abs=0.03)
 
 
-def test_timeouts_fire_though_nobody_advances_the_clock(clock: Clock) -> None:
-    """It is enough that the cluster is driven when they are due."""
+def test_timeouts_fire_without_advance_time(clock: Clock) -> None:
+    """It is enough to drive the cluster when they are due."""
     feeder = FeederSpout("x")
     with LocalCluster(hasty(feeder, Hold()), simulated_time=False) as running:
         feeder.feed(["a"], 1)
@@ -73,7 +73,10 @@ def test_timeouts_fire_though_nobody_advances_the_clock(clock: Clock) -> None:
 
 
 def test_time_spent_in_a_bolt_counts(clock: Clock) -> None:
-    """With the real clock a bolt slower than the timeout fails its message; simulated time stands still meanwhile."""
+    """With the real clock, a bolt slower than the timeout fails its message.
+
+    Simulated time does not pass during user code.
+    """
     naps: list[float] = []
 
     class Slow(BasicBolt):
@@ -91,7 +94,7 @@ def test_time_spent_in_a_bolt_counts(clock: Clock) -> None:
 
 
 def test_run_for_really_waits() -> None:
-    """And what is done meanwhile is checkpointed."""
+    """Work during the wait is checkpointed."""
     feeder = FeederSpout("x")
     with LocalCluster(
         one_bolt(feeder, Hold(), topology_tick_tuple_freq_secs=0.1), simulated_time=False
@@ -110,7 +113,7 @@ def test_run_for_really_waits() -> None:
 
 
 def test_the_real_clock_cannot_be_advanced() -> None:
-    """The error says what to call."""
+    """The error names the method to call."""
     with (
         LocalCluster(one_bolt(FeederSpout("x"), Hold()), simulated_time=False) as running,
         pytest.raises(

@@ -1,4 +1,7 @@
-"""Orders that were given together: a few are carried out first, and the others only if those went well. On the real engine."""
+"""Replay requests of one batch: a few run first, and the others only if those succeed.
+
+The tests use the real engine.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -32,7 +35,7 @@ from tests.unit.testing.test_replays import (
 
 COUNT = 30
 STAGE = [0] + [1] * 10 + [2] * (COUNT - 11)
-"""By the order's number."""
+"""The stage of each request, by number."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,22 +46,22 @@ def broken() -> Iterator[None]:
 
 
 def lines(*worse: int) -> list[str]:
-    """Messages that fail; of these numbers some do so though the bolt is mended."""
+    """Returns failing messages. The numbers in `worse` fail even with the fixed bolt."""
     return [f"{'bad worse' if number in worse else 'bad'} {number}" for number in range(COUNT)]
 
 
 class Worse(Price):
-    """Mended, it still fails what is worse."""
+    """Fails messages marked as worse, even after the fix."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """As `Price`."""
+        """Fails the worse ones, and leaves the others to `Price`."""
         if "worse" in tuple["str"]:
             raise FailedException("worse")
         super().execute(tuple, collector)
 
 
 def topology(tasks: int = 2) -> Topology:
-    """Several tasks, each with partitions of its own."""
+    """Builds several tasks, each with its own partitions."""
     builder = TopologyBuilder("t", Config())
     found = wired(source(), tasks)
     for spec in found.components.values():
@@ -70,7 +73,7 @@ def topology(tasks: int = 2) -> Topology:
 
 
 def order_batch(kafka: FakeKafka, letters: list[DeadLetter], batch: str = "b", **more: Any) -> None:
-    """As the command does, by the numbers of the messages."""
+    """Requests replays by message number, as the command does."""
     stages = stage_sizes(len(letters))
     for one in letters:
         number = int((one.value or b"").split()[-1])
@@ -89,7 +92,7 @@ def order_batch(kafka: FakeKafka, letters: list[DeadLetter], batch: str = "b", *
 
 
 def pass_time(cluster: LocalCluster) -> None:
-    """Orders are looked for once after each jump of the clock."""
+    """Advances the clock. The spout looks for requests once after each jump."""
     for _ in range(15):
         cluster.advance_time(1)
 
@@ -99,7 +102,7 @@ def by_number(letters: list[DeadLetter]) -> list[DeadLetter]:
 
 
 def ends(kafka: FakeKafka) -> dict[int, str]:
-    """By number: how the order ended, in a word; it ended once."""
+    """Returns the end of each request by number, and checks that it ended once."""
     found = [
         (int(event.what.split()[0]), event.outcome.split()[0].strip(":")) for event in events(kafka)
     ]
@@ -121,7 +124,7 @@ def test_the_sizes_of_stages() -> None:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_a_stage_waits_for_the_one_before(seed: int, tasks: int) -> None:
-    """All of them go well."""
+    """All of them succeed."""
     kafka = produced(*lines(), partitions=4)
     with kafka.cluster(topology(tasks), seed) as cluster:
         dead = by_number(run_until_dead(cluster, COUNT))
@@ -135,7 +138,7 @@ def test_a_stage_waits_for_the_one_before(seed: int, tasks: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_not_mended_is_tried_once_and_the_others_keep_their_letters(seed: int) -> None:
+def test_failure_in_the_first_stage_stops_the_batch(seed: int) -> None:
     kafka = produced(*lines(), partitions=4)
     with kafka.cluster(topology(), seed) as cluster:
         dead = by_number(run_until_dead(cluster, COUNT))
@@ -152,7 +155,7 @@ def test_what_is_not_mended_is_tried_once_and_the_others_keep_their_letters(seed
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("worse", "goes_on"), [((3, 6), True), ((3, 6, 9), False)])
 def test_a_fifth_may_fail(worse: tuple[int, ...], goes_on: bool, seed: int) -> None:
-    """Whichever tasks the failures are in, all come to the same judgement."""
+    """All tasks reach the same verdict, whichever of them has the failures."""
     kafka = produced(*lines(*worse), partitions=4)
     with kafka.cluster(topology(), seed) as cluster:
         dead = by_number(run_until_dead(cluster, COUNT))
@@ -167,8 +170,8 @@ def test_a_fifth_may_fail(worse: tuple[int, ...], goes_on: bool, seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_judgement_outlives_every_process(seed: int) -> None:
-    """Nothing of the last stage is emitted, whoever dies before it; an order that had failed may be tried again."""
+def test_verdict_survives_crashes(seed: int) -> None:
+    """Nothing of the last stage is emitted, even after a crash. Failed requests may be tried again."""
     kafka = produced(*lines(3, 6, 9), partitions=4)
     with kafka.cluster(topology(), seed) as cluster:
         dead = by_number(run_until_dead(cluster, COUNT))
@@ -188,7 +191,7 @@ def test_the_judgement_outlives_every_process(seed: int) -> None:
 
 
 def test_a_batch_does_not_hold_up_another() -> None:
-    """Nor what goes alone."""
+    """Single replays continue too."""
     kafka = produced(*lines(), partitions=4)
     with kafka.cluster(topology()) as cluster:
         dead = by_number(run_until_dead(cluster, COUNT))
@@ -200,8 +203,8 @@ def test_a_batch_does_not_hold_up_another() -> None:
         assert ends(kafka) == dict.fromkeys(range(15, COUNT), "done")
 
 
-def test_what_has_ended_is_not_begun_again_by_who_reads_of_it_later() -> None:
-    """The orders come before their ends, and are more than are read at once."""
+def test_ended_request_is_not_started_again() -> None:
+    """The requests precede their ends, and are more than one read returns."""
     kafka = produced(*(f"bad {number}" for number in range(700)))
     with kafka.cluster(topology()) as cluster:
         dead = run_until_dead(cluster, 700)

@@ -1,4 +1,4 @@
-"""Orders to emit dead letters' messages again, carried out by `KafkaSpout` on the real engine among crashes."""
+"""Replay requests for dead letters: `KafkaSpout` carries them out despite crashes."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ LINES = ["good 0", "bad 1", "good 2", "bad 3"]
 
 
 class Price(BasicBolt):
-    """Fails what is bad, until it is mended."""
+    """Fails bad messages until the test sets `mended`."""
 
     mended = False
 
@@ -47,7 +47,7 @@ class Price(BasicBolt):
         declarer.declare("key", "message")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits it in capitals."""
+        """Emits the line in capitals."""
         if tuple["str"].startswith("bad") and not Price.mended:
             raise FailedException("no such product")
         collector.emit((None, tuple["str"].upper()))
@@ -85,7 +85,7 @@ def out(kafka: FakeKafka) -> list[str]:
 
 
 def order(kafka: FakeKafka, letters: list[DeadLetter], **more: Any) -> None:
-    """As the command does."""
+    """Requests replays as the command does."""
     for number, one in enumerate(letters):
         what = ReplayRequest(
             number=number,
@@ -102,7 +102,7 @@ def order(kafka: FakeKafka, letters: list[DeadLetter], **more: Any) -> None:
 
 
 def last(kafka: FakeKafka, topic: str) -> dict[bytes | None, bytes | None]:
-    """What compaction would leave."""
+    """Returns the latest record per key, as compaction would leave them."""
     return {record.key(): record.value() for record in kafka.records(topic)}
 
 
@@ -124,7 +124,7 @@ def run_until_dead(cluster: LocalCluster, count: int = 2) -> list[DeadLetter]:
 
 
 def test_letter_names_the_bolt_and_the_error() -> None:
-    """At least once it comes by the acker, with the failure."""
+    """With at least once, the failure brings them through the acker."""
     with produced(*LINES).cluster(wired(source())) as cluster:
         for letter in run_until_dead(cluster):
             assert (letter.component, letter.kind) == ("lines", "failed")
@@ -158,7 +158,7 @@ def test_edited_message_keeps_its_coordinates_and_its_letter_is_discarded(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_message_that_fails_again_gets_a_new_letter(seed: int) -> None:
-    """With one more attempt and replay; it may be ordered again."""
+    """The letter counts another attempt and replay, and can be replayed again."""
     kafka = produced(*LINES)
     with kafka.cluster(wired(source()), seed) as cluster:
         dead = run_until_dead(cluster)
@@ -181,7 +181,7 @@ def test_message_that_fails_again_gets_a_new_letter(seed: int) -> None:
 
 
 def test_a_thousand_letters_are_replayed_each_once() -> None:
-    """More than a spout may have in flight."""
+    """They are more than a spout may have pending."""
     kafka, config = (
         produced(*(f"bad {number}" for number in range(1000))),
         Config(topology_max_spout_pending=300),
@@ -198,8 +198,8 @@ def test_a_thousand_letters_are_replayed_each_once() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_order_outlives_every_process(seed: int) -> None:
-    """Each message is processed at least once, and every order ends, whoever dies amid it."""
+def test_request_survives_crashes(seed: int) -> None:
+    """Each message is processed at least once, and every request ends, despite a crash."""
     kafka = produced(*LINES)
     with kafka.cluster(wired(source(), 2), seed) as cluster:
         dead = run_until_dead(cluster)
@@ -218,7 +218,7 @@ def test_an_order_outlives_every_process(seed: int) -> None:
 
 
 class Words:
-    """A multi-scheme: a tuple a word."""
+    """A multi-scheme with one tuple per word."""
 
     output_fields = Fields("str")
 
@@ -227,10 +227,10 @@ class Words:
 
 
 class Slow(Bolt):
-    """Fails what is bad; when it is mended it holds that for ever."""
+    """Fails bad messages. With `mended`, it holds them forever instead."""
 
     def execute(self, tuple: Tuple) -> None:
-        """Acks all else."""
+        """Acks all other messages."""
         if not tuple["str"].startswith("bad"):
             self.collector.ack(tuple)
         elif not Price.mended:
@@ -239,7 +239,7 @@ class Slow(Bolt):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_message_is_emitted_once_and_is_not_done_before_its_last_tuple(seed: int) -> None:
-    """However often orders are looked for meanwhile, and though another tuple of it is processed."""
+    """Further looks for requests do not repeat it, nor does another tuple of the message."""
     kafka = produced("good bad", partitions=1)
     builder = TopologyBuilder("t", Config())
     builder.set_spout("lines", KafkaSpout(source(scheme=Words())))
@@ -258,7 +258,7 @@ def test_a_message_is_emitted_once_and_is_not_done_before_its_last_tuple(seed: i
 
 
 def test_nothing_is_emitted_before_its_time() -> None:
-    """That is how a rate is kept."""
+    """The start time of each request limits the rate."""
     kafka = produced(*LINES)
     with kafka.cluster(wired(source())) as cluster:
         dead = run_until_dead(cluster)
@@ -287,7 +287,7 @@ def test_a_message_that_cannot_be_read_is_dead_again() -> None:
         (None, {"processing_guarantee": ProcessingGuarantee.AT_MOST_ONCE}, "AT_MOST_ONCE"),
     ],
 )
-def test_where_nothing_can_be_replayed_the_order_ends(
+def test_request_that_cannot_be_replayed_ends(
     config: Config | None, settings: dict[str, Any], why: str
 ) -> None:
     kafka = produced("good 0", partitions=1)
@@ -316,8 +316,8 @@ def test_where_nothing_can_be_replayed_the_order_ends(
         assert last(kafka, "t.__orders") == {b"in/0/0/lines": None}
 
 
-def test_strangers_orders_are_left_alone() -> None:
-    """Of another spout, without a key, and no orders at all."""
+def test_foreign_requests_are_ignored() -> None:
+    """The spout ignores requests for other spouts, requests without a key, and invalid records."""
     kafka = produced("good 0", partitions=1)
     with kafka.cluster(wired(source())) as cluster:
         cluster.advance_time(5)

@@ -17,7 +17,7 @@ from kstorm.topology import Bolt, TopologyBuilder
 
 
 def test_words_are_counted() -> None:
-    """As in Storm's own tests: by word, and all by one task."""
+    """One bolt counts by word, and one task counts everything, as in Storm's own tests."""
     builder = TopologyBuilder("t")
     builder.set_spout("words", TestWordSpout(limit=50), 2)
     builder.set_bolt("by-word", TestWordCounter(), 4).fields_grouping("words", "word")
@@ -36,7 +36,7 @@ def test_words_are_counted() -> None:
 
 
 def test_a_spout_without_end() -> None:
-    """A cluster is then taken step by step."""
+    """A test then steps the cluster."""
     builder = TopologyBuilder("t")
     builder.set_spout("words", TestWordSpout(limit=None))
     builder.set_bolt("count", TestGlobalCount()).shuffle_grouping("words")
@@ -47,7 +47,7 @@ def test_a_spout_without_end() -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_the_first_n_tasks(n: int) -> None:
-    """Each of them gets every tuple, the others none."""
+    """Each of the first n tasks gets every tuple, and the others get none."""
     builder = TopologyBuilder("t")
     builder.set_spout("words", TestWordSpout(limit=10))
     builder.set_bolt("count", TestWordCounter(), 3).custom_grouping("words", NGrouping(n))
@@ -60,7 +60,7 @@ def test_the_first_n_tasks(n: int) -> None:
 
 
 def test_a_grouping_of_more_tasks_than_there_are() -> None:
-    """It is refused when the emitting task starts, with both numbers."""
+    """The error comes at the start of the emitting task, and has the two numbers."""
     builder = TopologyBuilder("t")
     builder.set_spout("words", TestWordSpout())
     builder.set_bolt("bolt", Bolt(), 2).custom_grouping("words", NGrouping(3))

@@ -1,4 +1,4 @@
-"""Whose turn it is in the simulation."""
+"""The order of turns in the simulation."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ from kstorm.testing.scheduler import Actor, DelayedEvent, Scheduler, Step
 
 
 class Sleeper(Actor):
-    """Notes once when it is awake."""
+    """Records its wake-up once."""
 
     def __init__(self, scheduler: Scheduler, name: str, awake: list[str]) -> None:
         super().__init__(scheduler)
@@ -17,7 +17,7 @@ class Sleeper(Actor):
 
 
 def test_two_may_wake_up_at_the_same_step() -> None:
-    """Also when one that went to sleep before them woke up in between."""
+    """This holds if another actor, which went to sleep earlier, woke up in between."""
     scheduler, awake = Scheduler(Random(1)), list[str]()
     first, second, third = (
         Sleeper(scheduler, name, awake) for name in ("first", "second", "third")
@@ -31,8 +31,8 @@ def test_two_may_wake_up_at_the_same_step() -> None:
     assert sorted(awake) == ["first", "second", "third"]
 
 
-def test_who_waits_for_what_comes_later_looks_again() -> None:
-    """Although nobody else has told it."""
+def test_waiting_actor_is_checked_again() -> None:
+    """An actor is checked again even without a wake-up."""
     scheduler, came, seen = Scheduler(Random(1)), list[str](), list[str]()
 
     class Waiter(Actor):

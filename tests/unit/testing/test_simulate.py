@@ -1,4 +1,4 @@
-"""`simulate`: a user's topology and judge among random faults."""
+"""`simulate`: a user's topology and judge under random faults."""
 
 import asyncio
 from collections import Counter
@@ -59,7 +59,7 @@ class Count(StatefulBasicBolt):
 
 
 class CountInMemory(BasicBolt):
-    """Forgets everything when its process dies."""
+    """Loses its counts when its process crashes."""
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         self.counts: Counter[str] = Counter()
@@ -79,7 +79,7 @@ def wired(
 
 
 def counts(cluster: LocalCluster) -> Counter[str]:
-    """What is in the states, once they are recovered."""
+    """Returns the counts in the recovered states."""
     cluster.crash("count")
     found: Counter[str] = Counter()
     for task in range(2):
@@ -92,8 +92,8 @@ def no_word_is_lost(cluster: LocalCluster) -> None:
     assert counts(cluster) >= COUNTS
 
 
-def test_a_sound_topology_stands_it() -> None:
-    """All faults, and a report that names them."""
+def test_correct_topology_passes() -> None:
+    """All kinds of faults occur, and the report lists them."""
     report = simulate(wired(Count()), {"lines": LINES}, no_word_is_lost, SEEDS)
     assert report.schedules == len(SEEDS)
     assert 100 * len(SEEDS) < report.steps <= 2000 * len(SEEDS)
@@ -116,7 +116,7 @@ def test_without_the_faults_that_repeat_work_counts_are_exact() -> None:
 
 
 def test_state_kept_in_memory_is_detected() -> None:
-    """The seed in the error finds it again, and tells its story."""
+    """The seed in the error reproduces the failure and prints its schedule."""
 
     def all_counted(cluster: LocalCluster) -> None:
         bolts: list[Any] = [cluster.instance("count", task) for task in range(2)]
@@ -142,7 +142,7 @@ def test_state_kept_in_memory_is_detected() -> None:
 
 
 def test_unacked_input_is_named() -> None:
-    """With the last error."""
+    """The error has the last exception."""
 
     class Picky(Split):
         def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -157,7 +157,7 @@ def test_unacked_input_is_named() -> None:
 
 
 class Moody(Count):
-    """Raises now and then: in `prepare` too, which ends the process. Its code is async, and waits."""
+    """Raises at times, also in `prepare`, which ends the process. Its code is async, and waits."""
 
     moods = Random(1)
 
@@ -181,7 +181,7 @@ def test_async_code_and_code_that_raises_in_prepare() -> None:
 
 
 def test_a_bolt_that_can_never_be_prepared() -> None:
-    """Its process is started anew for ever; the error is in the message."""
+    """Its process restarts forever, and the message shows the error."""
 
     class Broken(Count):
         def prepare(self, config: Config, context: TopologyContext) -> None:
@@ -194,7 +194,10 @@ def test_a_bolt_that_can_never_be_prepared() -> None:
 
 
 def test_seeds_are_independent() -> None:
-    """What a capture bolt was given by one seed is not there in the next; a function makes a topology for each."""
+    """A capture bolt does not keep tuples of an earlier seed.
+
+    A function builds one topology per seed.
+    """
     sink = TupleCaptureBolt()
     builder = TopologyBuilder("t")
     builder.set_spout("lines", FeederSpout("line"))
@@ -217,7 +220,7 @@ def test_seeds_are_independent() -> None:
 
 
 def test_zombie_spout_loses_no_input() -> None:
-    """Of zombies alone."""
+    """The only fault here is zombies."""
     simulate(wired(Count()), {"lines": LINES}, no_word_is_lost, SEEDS, faults={"zombie"})
 
 

@@ -1,4 +1,4 @@
-"""`simulate` finds the bugs that users make, and finds none where there is none."""
+"""`simulate` finds typical user bugs, and reports none in correct topologies."""
 
 import sys
 from collections.abc import Sequence
@@ -22,17 +22,17 @@ def finds(bug: Bug, seed: int) -> bool:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_bug_is_found_and_its_mending_holds(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a good part of the seeds, with the default arguments."""
+def test_bug_is_found_and_its_fix_passes(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many seeds find it with the default arguments."""
     monkeypatch.setattr(
         sys.modules["kstorm.testing.simulate"], "shrink", lambda *_: []
-    )  # which takes most of the time
+    )  # shrinking takes most of the time
     assert sum(finds(bug, seed) for seed in SEEDS) >= bug.least * len(SEEDS)
     assert simulate(bug.right, INPUTS, bug.judge, SEEDS).schedules == len(SEEDS)
 
 
 def test_message_names_the_required_faults() -> None:
-    """And they alone find it again."""
+    """These faults alone reproduce the failure."""
     bug = BUGS[0]
     with pytest.raises(
         SimulationError,
@@ -47,11 +47,11 @@ def test_message_names_the_required_faults() -> None:
     complaints = [str(error.value).splitlines()[0].split(": [")[0] for error in (found, again)]
     assert (
         complaints[0] == complaints[1]
-    )  # of which messages may differ: with fewer faults others are lost
+    )  # the lost tuples may differ, because there are fewer faults
 
 
 def test_loss_without_any_fault_is_reported() -> None:
-    """It is said that it takes none."""
+    """The message states that no fault is required."""
 
     def nothing_is_good(cluster: object) -> None:
         raise AssertionError("no")

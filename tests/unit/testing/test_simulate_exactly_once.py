@@ -1,4 +1,4 @@
-"""`simulate` on topologies that are processed exactly once: every effect counts once among its faults, and a judge may say so."""
+"""`simulate` on exactly-once topologies: every effect counts once despite its faults."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def each_count_is_captured_once(cluster: LocalCluster) -> None:
 
 @pytest.mark.parametrize("ackers", [0, 1, 2])
 def test_each_count_is_captured_once(ackers: int) -> None:
-    """Among all faults but one; and they were made, amid the work."""
+    """Every kind of fault except one happens during the work."""
     report = simulate(
         wired(TupleCaptureBolt(), ackers), {"lines": LINES}, each_count_is_captured_once, SEEDS
     )
@@ -61,7 +61,7 @@ def test_each_count_is_captured_once(ackers: int) -> None:
 
 
 def test_the_word_count_of_the_examples_into_a_topic() -> None:
-    """Its KafkaBolt writes to a fake Kafka, one for each seed."""
+    """Each seed has its own fake Kafka, to which the KafkaBolt writes."""
 
     def each_count_is_in_the_topic_once(cluster: KafkaCluster) -> None:
         records = [
@@ -87,7 +87,7 @@ def test_the_word_count_of_the_examples_into_a_topic() -> None:
 
 
 class Writes(Bolt):
-    """Keeps what it is given outside, at once, as a database does."""
+    """Writes its input to an outside store at once, as a bolt with a database does."""
 
     def __init__(self) -> None:
         self.database = _Database()
@@ -103,7 +103,7 @@ class _Database(Counter[object]):
 
 
 def test_a_write_elsewhere_is_found_out() -> None:
-    """It is no part of an epoch, so it is repeated: the judge of a database has something to find."""
+    """It is outside the epoch, so it is repeated, and a judge that checks a database can detect it."""
 
     def nothing_is_written_twice(cluster: LocalCluster) -> None:
         twice = [key for key, many in cluster.instance("sink").database.items() if many > 1]  # type: ignore[union-attr]
@@ -122,7 +122,7 @@ class ForgetsOne(Bolt):
 
 
 def test_unfinished_tuple_is_reported() -> None:
-    """Though every input was emitted, and that is committed; the message says where it is."""
+    """Every input was emitted and committed. The message names the task with the unfinished tuple."""
     with pytest.raises(
         SimulationError, match=r"have unfinished tuples: sink\[\d\]\. Does a bolt hold"
     ):
@@ -134,7 +134,7 @@ def test_unfinished_tuple_is_reported() -> None:
 def test_a_fed_topology_captures_each_tuple_once(
     local_cluster: Callable[..., LocalCluster], victim: str, kstorm_seed: int
 ) -> None:
-    """What was fed is emitted once, whichever process dies, also what is fed later."""
+    """Each fed tuple is emitted once, also tuples fed after the crash of any process."""
     feeder = FeederSpout("line")
     cluster = local_cluster(replace_components(wired(TupleCaptureBolt()), {"lines": feeder}))
     for number, line in enumerate(LINES[:4]):
@@ -149,7 +149,7 @@ def test_a_fed_topology_captures_each_tuple_once(
 
 
 def test_new_owner_waits_for_open_transactions_of_a_zombie() -> None:
-    """A position that is open in a transaction is none yet."""
+    """A position in an open transaction does not count yet."""
     feeder = FeederSpout("line")
     for number, line in enumerate(LINES):
         feeder.feed(line, number)
@@ -163,7 +163,7 @@ def test_new_owner_waits_for_open_transactions_of_a_zombie() -> None:
 
 
 def test_a_spout_without_a_position_is_refused() -> None:
-    """Where the topology's own had one: `build` would have refused it."""
+    """The topology's own spout had a position, and `build` rejects a spout without one."""
     with pytest.raises(
         TopologyError,
         match="but the TestWordSpout that replaces 'lines' has no position: use a FeederSpout",

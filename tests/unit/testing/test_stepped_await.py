@@ -1,4 +1,4 @@
-"""Async users' code in a simulated world: others go on between any two of its awaits."""
+"""Async user code in a simulated world: other code runs between any two of its awaits."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,13 +23,13 @@ from kstorm.topology import (
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """One that ends its tasks."""
+    """Provide an event loop that ends its tasks."""
     with asyncio.Runner() as runner:
         yield runner.get_loop()
 
 
 def test_each_step_runs_to_the_next_await(loop: asyncio.AbstractEventLoop) -> None:
-    """And no further before it is asked to, though another one goes on."""
+    """It does not go further until the next step, although other coroutines run."""
     done: list[str] = []
 
     async def work(name: str) -> None:
@@ -45,7 +45,7 @@ def test_each_step_runs_to_the_next_await(loop: asyncio.AbstractEventLoop) -> No
 
 
 def test_external_awaitables_are_awaited(loop: asyncio.AbstractEventLoop) -> None:
-    """A thread, a timer: each is one await, however long it takes."""
+    """A thread or a timer is a single await of any duration."""
     done: list[str] = []
 
     async def work() -> None:
@@ -59,7 +59,7 @@ def test_external_awaitables_are_awaited(loop: asyncio.AbstractEventLoop) -> Non
 
 
 def test_timeouts_and_groups_of_tasks_work(loop: asyncio.AbstractEventLoop) -> None:
-    """They are of one task from beginning to end."""
+    """They belong to one task from beginning to end."""
     done: list[int] = []
 
     async def add(number: int) -> None:
@@ -85,7 +85,7 @@ def test_non_awaitable_is_refused(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def test_abandoned_coroutine_does_nothing_more(loop: asyncio.AbstractEventLoop) -> None:
-    """Not even when others go on, and the loop can be closed."""
+    """This holds while other coroutines run. The loop can be closed."""
     done: list[int] = []
 
     async def work() -> None:
@@ -116,10 +116,10 @@ class _Slow(Bolt):
         return _Slow(self.told)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """None."""
+        """Declares no fields."""
 
     async def execute(self, tuple: Tuple) -> None:
-        """Begins, and ends two awaits later."""
+        """Records its start, and its end two awaits later."""
         self.told.append(f"{tuple['name']} begins")
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -141,11 +141,11 @@ def _run(seed: int) -> list[str]:
     return told
 
 
-def test_tasks_of_an_async_bolt_go_on_side_by_side() -> None:
-    """In some order, which the seed decides."""
+def test_tasks_of_an_async_bolt_are_interleaved() -> None:
+    """The seed determines their order."""
 
     def both(told: list[str]) -> bool:
-        """Whether two had begun before one ended."""
+        """True if two executions overlapped."""
         return any("begins" in one and "begins" in other for one, other in pairwise(told))
 
     runs = [_run(seed) for seed in range(20)]
@@ -153,8 +153,8 @@ def test_tasks_of_an_async_bolt_go_on_side_by_side() -> None:
     assert runs == [_run(seed) for seed in range(20)]
 
 
-def test_a_cluster_may_end_amid_an_await() -> None:
-    """It waits for nobody."""
+def test_cluster_may_end_during_an_await() -> None:
+    """Closing the cluster does not wait for the coroutine."""
     told: list[str] = []
     feeder = FeederSpout("name")
     feeder.feed(["one"], 1)
@@ -169,18 +169,18 @@ def test_a_cluster_may_end_amid_an_await() -> None:
 
 class _Pondering(Spout):
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """One."""
+        """Declares one field."""
         declarer.declare("number")
 
     async def open(
         self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
     ) -> None:
-        """Three are to be emitted."""
+        """Prepares three tuples."""
         super().open(config, context, collector)
         self.left = 3
 
     async def next_tuple(self) -> None:
-        """Slowly."""
+        """Emits slowly."""
         await asyncio.sleep(0)
         if self.left:
             self.left -= 1
@@ -189,7 +189,7 @@ class _Pondering(Spout):
 
 
 def test_cluster_idles_if_a_slow_spout_emits_nothing() -> None:
-    """Its turns come to nothing, however many awaits they have."""
+    """Its turns emit nothing, however many awaits they have."""
     builder = TopologyBuilder("pondering")
     builder.set_spout("spout", _Pondering())
     with LocalCluster(builder.build()) as cluster:

@@ -1,4 +1,4 @@
-"""The Hypothesis strategies: whatever they draw is what they say, and shrinks to little."""
+"""The Hypothesis strategies draw valid values, and shrink to small examples."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ some = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCh
 @settings(some, max_examples=400)
 @given(values())
 def test_a_value_arrives_as_it_was_emitted(value: Any) -> None:
-    """Through a frame and back; and it can be grouped by."""
+    """It survives a frame, and can be a key of a grouping."""
     frame = TupleFrame(VERSION, "spout", 1, "default", 1, b"", b"", {}, [[value]])
     (column,) = decode(TupleFrame, encode(frame)).columns
     assert column == [value]
@@ -32,14 +32,14 @@ def test_a_value_arrives_as_it_was_emitted(value: Any) -> None:
 
 @pytest.mark.parametrize("kind", [bool, int, float, str, bytes, list, dict])
 def test_values_are_of_every_kind(kind: type) -> None:
-    """And the least of a kind is found: nothing, or empty."""
+    """Hypothesis shrinks each kind to its empty value."""
     assert find(values(), lambda value: type(value) is kind) == kind()
 
 
 @some
 @given(tuples("word", "count", count=st.integers(0, 9)))
 def test_tuples_have_a_value_for_each_field(drawn: list[Any]) -> None:
-    """In the fields' order, from the strategy that was given."""
+    """The values are in the fields' order and come from the given strategy."""
     assert len(drawn) == 2
     assert drawn[1] in range(10)
 
@@ -47,18 +47,18 @@ def test_tuples_have_a_value_for_each_field(drawn: list[Any]) -> None:
 @some
 @given(messages("a", "b", max_size=3))
 def test_messages_are_tuples(drawn: list[list[Any]]) -> None:
-    """So many at most."""
+    """The number of messages respects the maximum."""
     assert len(drawn) <= 3
     assert all(len(one) == 2 for one in drawn)
 
 
 def test_messages_may_be_empty() -> None:
-    """Which is the least there is."""
+    """The empty list is the smallest example."""
     assert find(messages("a"), lambda drawn: True) == []
 
 
 def test_wrong_fields() -> None:
-    """A strategy for a field that is not there is a mistake, as are fields that no stream could have."""
+    """A strategy for an unknown field is a mistake, as are invalid field names."""
     with pytest.raises(
         ValueError,
         match="there is a strategy for 'wrod', which is not a field: the fields are word",
@@ -71,7 +71,7 @@ def test_wrong_fields() -> None:
 @some
 @given(st.data())
 def test_every_topology_completes(data: st.DataObject) -> None:
-    """It is built, takes any messages, and each of them is acked; nothing stays open."""
+    """It builds, accepts any messages, and acks each of them. No tree stays open."""
     topology = data.draw(topologies())
     given = {spout.id: data.draw(messages("key", "value", max_size=3)) for spout in topology.spouts}
     result = complete_topology(topology, given, seed=data.draw(st.integers(0, 2**32)))
@@ -81,7 +81,10 @@ def test_every_topology_completes(data: st.DataObject) -> None:
 
 
 def test_topology_shrinks_to_the_minimum() -> None:
-    """One spout with one bolt; no more bolts than the condition needs, of one task each; and it can be read."""
+    """The minimum is one spout with one bolt of one task, or the fewest bolts that the condition needs.
+
+    Its repr is readable.
+    """
     least = find(topologies(), lambda topology: True)
     assert repr(least) == (
         "spout-0: FeederSpout × 1 with 1 tasks; bolt-0: PassOn × 1 with 1 tasks ← spout-0/default by ShuffleGrouping(); "
@@ -106,7 +109,7 @@ def test_topology_shrinks_to_the_minimum() -> None:
     ],
 )
 def test_all_kinds_are_drawn(wanted: str) -> None:
-    """Of groupings and of bolts."""
+    """The strategies draw every grouping and every kind of bolt."""
     seen = find(
         topologies(),
         lambda topology: wanted in repr(topology),
@@ -116,7 +119,7 @@ def test_all_kinds_are_drawn(wanted: str) -> None:
 
 
 class Direct(BasicBolt):
-    """Has a direct stream, and one without fields."""
+    """Declares a direct stream, and one without fields."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare_stream("direct", "value", direct=True)
@@ -133,7 +136,7 @@ class Direct(BasicBolt):
     )
 )
 def test_topologies_of_given_bolts(topology: Topology) -> None:
-    """Streams are subscribed to as they were declared; the limits are kept."""
+    """Subscriptions match the declared streams, and the limits hold."""
     result = complete_topology(topology, {spout.id: [["x"]] for spout in topology.spouts})
     assert all(result.acked(spout.id) == [0] for spout in topology.spouts)
     assert len(topology.bolts) <= 3
@@ -141,7 +144,7 @@ def test_topologies_of_given_bolts(topology: Topology) -> None:
 
 
 def test_without_hypothesis() -> None:
-    """The error says what to install."""
+    """The error names the package to install."""
     script = "import sys; sys.modules['hypothesis'] = None; import kstorm.testing.strategies"
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

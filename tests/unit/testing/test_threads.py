@@ -1,4 +1,4 @@
-"""Bolts that ack from threads of their own: every tree ends, with either guarantee."""
+"""Bolts that ack from other threads: every tree ends, with either guarantee."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +13,7 @@ POOL = ThreadPoolExecutor(4)
 
 
 class Pooled(Bolt):
-    """Works in a pool."""
+    """Executes in a thread pool."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -27,7 +27,7 @@ class Pooled(Bolt):
 
 
 def settle() -> None:
-    """Wait until the pool has done everything."""
+    """Wait until the pool is idle."""
     for done in [POOL.submit(lambda: None) for _ in range(4)]:
         done.result()
 

@@ -1,4 +1,4 @@
-"""The small tools: tuples made by hand, components replaced, a bolt that captures."""
+"""The small tools: handmade tuples, replaced components, and a bolt that captures."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.unit.testing.wordcount import Hold, Split, one_bolt, wordcount
 
 
 def test_a_tuple_made_by_hand() -> None:
-    """Values by name and position, and where it seems to come from."""
+    """It has values by name and position, and a source."""
     made = make_tuple(["cow", 2], ["word", "count"], component="split", stream="words", task=7)
     assert (made["word"], made[1], list(made.fields)) == ("cow", 2, ["word", "count"])
     assert (made.source_component, made.source_stream, made.source_task) == ("split", "words", 7)
@@ -26,7 +26,7 @@ def test_a_tuple_made_by_hand() -> None:
 
 
 def test_ends_are_replaced() -> None:
-    """The rest of the topology stays as it is, and the original too."""
+    """The original topology and the rest of the copy stay unchanged."""
     original = one_bolt(FeederSpout("sentence"), Hold())
     feeder, capture = FeederSpout("sentence"), TupleCaptureBolt()
     with LocalCluster(replace_components(original, {"feeder": feeder, "bolt": capture})) as cluster:
@@ -46,7 +46,7 @@ def test_ends_are_replaced() -> None:
 
 
 def test_ticks_are_not_captured() -> None:
-    """They are none of the topology's tuples."""
+    """Tick tuples do not belong to the topology."""
     capture = TupleCaptureBolt()
     with LocalCluster(
         one_bolt(FeederSpout("x"), capture, topology_tick_tuple_freq_secs=1)
@@ -56,7 +56,7 @@ def test_ticks_are_not_captured() -> None:
 
 
 def test_invalid_replacement_is_refused() -> None:
-    """A name that is not there, and a thing of the other kind."""
+    """The name is unknown, or the component has another kind."""
     topology = wordcount(FeederSpout("sentence"))
     with pytest.raises(TopologyError, match="no component 'splt': it has sentences, split, count"):
         replace_components(topology, {"splt": Split()})
@@ -67,7 +67,7 @@ def test_invalid_replacement_is_refused() -> None:
 
 
 def test_a_replacement_of_many_streams() -> None:
-    """It emits on what the original declared."""
+    """It emits on the streams that the original declared."""
     builder = TopologyBuilder("t")
     builder.set_spout("source", FeederSpout(streams={"default": ["a"], "side": ["b", "c"]}))
     builder.set_bolt("end", TupleCaptureBolt()).shuffle_grouping("source").shuffle_grouping(

@@ -1,4 +1,7 @@
-"""A value that no record can hold makes one dead letter at once, with its place and the reason; its neighbours are processed."""
+"""A value that no record can hold makes one dead letter with its place and the reason.
+
+Its neighbours are processed.
+"""
 
 import json
 from collections.abc import Callable
@@ -59,7 +62,7 @@ GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", EXACTLY_ONCE
 
 
 class Made:
-    """A scheme whose values have the bad value named by the message in place of the message."""
+    """A scheme whose value is a bad one if the message has its name."""
 
     output_fields = Fields("id", "value")
 
@@ -69,7 +72,7 @@ class Made:
 
 
 class Passes(BasicBolt):
-    """Emits what it gets, and the bad value for its name."""
+    """Emits its input, and the bad value in place of its name."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("id", "value")
@@ -80,7 +83,7 @@ class Passes(BasicBolt):
 
 
 class PassesItself(Bolt):
-    """The same, with a collector of its own."""
+    """The same bolt with its own collector."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("id", "value")
@@ -91,7 +94,7 @@ class PassesItself(Bolt):
 
 
 class PassesDirectly(Bolt):
-    """The same, to a task of its choice."""
+    """The same bolt with direct emits."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("id", "value", direct=True)
@@ -103,7 +106,7 @@ class PassesDirectly(Bolt):
 
 
 class PassesBatches(Passes):
-    """The same, a batch at a time."""
+    """The same bolt with batches."""
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> Any:
         values = [list(batch.columns[0]), [made(tuple) for tuple in batch.tuples()]]
@@ -123,7 +126,7 @@ class Keeps(StatefulBasicBolt):
 
 
 class End(BasicBolt):
-    """Takes whatever comes."""
+    """Accepts every tuple."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None: ...
 
@@ -138,7 +141,7 @@ def source(scheme: Any = None) -> SpoutConfig:
 
 
 class Named(Made):
-    """The message, twice."""
+    """Declares the message in two fields."""
 
     def deserialize(self, message: bytes) -> Any:
         return message.decode(), message.decode()
@@ -158,7 +161,7 @@ def wired(bolt: Bolt | BasicBolt, guarantee: str, scheme: Any = None) -> Topolog
 
 
 def only_letter(topology: Topology, what: str) -> tuple[FakeKafka, DeadLetter, LocalCluster]:
-    """The only dead letter after the bad message was processed between two good ones."""
+    """Returns the only dead letter after a bad message between two good ones."""
     kafka = FakeKafka({"lines": 1})
     for line in ("before", what, "after"):
         kafka.produce("lines", line)
@@ -173,7 +176,10 @@ def only_letter(topology: Topology, what: str) -> tuple[FakeKafka, DeadLetter, L
 @KINDS
 @GUARANTEES
 def test_a_spout_gives_up_the_message(what: str, guarantee: str) -> None:
-    """With the coordinates and the content of the message, and the field; its offset is in the finished ranges."""
+    """The letter has the message's coordinates, content and field.
+
+    Its offset is in the finished ranges.
+    """
     topology = wired(Passes(), guarantee, SchemeAsMultiScheme(Made()))
     kafka, letter, _ = only_letter(topology, what)
     assert (letter.component, letter.topic, letter.partition, letter.offset) == (
@@ -204,7 +210,7 @@ BOLTS: list[type[Bolt] | type[BasicBolt]] = [
 def test_at_least_once_the_message_of_a_bolts_tuple_is_given_up(
     what: str, bolt: type[Bolt] | type[BasicBolt]
 ) -> None:
-    """After one attempt; the letter names the bolt and its line."""
+    """The message is given up after one attempt. The letter names the bolt and its line."""
     _, letter, _ = only_letter(wired(bolt(), "at_least_once"), what)
     assert (letter.topic, letter.partition, letter.offset, letter.attempts) == ("lines", 0, 1, 1)
     assert letter.value == what.encode()
@@ -216,7 +222,7 @@ def test_at_least_once_the_message_of_a_bolts_tuple_is_given_up(
 def test_exactly_once_the_bolts_tuple_is_given_up(
     what: str, bolt: type[Bolt] | type[BasicBolt]
 ) -> None:
-    """With its place in the bolt's topic, and without an effect of its execution."""
+    """The letter has the tuple's place in the bolt's topic. Its execution has no effect."""
     _, letter, cluster = only_letter(wired(bolt(), EXACTLY_ONCE), what)
     assert (letter.topic, letter.partition, letter.attempts) == ("t.bolt", 0, 1)
     assert letter.offset >= 0
@@ -241,8 +247,8 @@ def expect_cause(letter: DeadLetter, what: str, bolt: type[Any]) -> None:
 
 
 @KINDS
-def test_a_bolt_is_told_by_emit(what: str) -> None:
-    """So it may catch the error; the tester reports it if it does not."""
+def test_emit_raises_in_a_bolt(what: str) -> None:
+    """The bolt may catch the error. Otherwise the tester reports it."""
     bolt = BoltTester(Passes(), "id")
     bolt.give([what])
     (error,) = bolt.errors
@@ -252,8 +258,8 @@ def test_a_bolt_is_told_by_emit(what: str) -> None:
 
 @KINDS
 @pytest.mark.parametrize("batch", [False, True])
-def test_any_other_spout_is_told_by_fail(what: str, batch: bool) -> None:
-    """At once, and the error names the line that emits."""
+def test_any_other_spout_gets_a_fail(what: str, batch: bool) -> None:
+    """The failure is immediate, and the error names the line of the emit."""
 
     class Feeds(FeederSpout):
         given: list[str]
@@ -285,7 +291,7 @@ def made_of(name: str) -> Any:
 
 
 class Sends(Messages):
-    """Emits a bad value for the message 2."""
+    """Emits a bad value for message 2."""
 
     def next_tuple(self) -> None:
         position = self.positions()
@@ -298,7 +304,7 @@ class Sends(Messages):
 
 
 def test_exactly_once_any_other_spout_leaves_a_letter() -> None:
-    """Its message is acked when the letter is stored, because nothing is ever emitted again."""
+    """Its message is acked when the letter is stored, because the spout never replays it."""
     builder = TopologyBuilder("t", Config(topology_processing_guarantee=EXACTLY_ONCE))
     builder.set_spout("messages", Sends([[1, 2]]))
     builder.set_bolt("end", End()).shuffle_grouping("messages")

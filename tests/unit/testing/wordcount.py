@@ -1,4 +1,4 @@
-"""Small topologies for tests of the test cluster."""
+"""Small topologies for the tests of the local cluster."""
 
 import asyncio
 from typing import Any
@@ -40,7 +40,7 @@ class Count(StatefulBasicBolt):
 
 
 class Hold(Bolt):
-    """Keeps every tuple until a tick, or for ever."""
+    """Holds every tuple until a tick, or forever."""
 
     def __init__(self) -> None:
         self.held: list[Tuple] = []

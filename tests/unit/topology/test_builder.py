@@ -1,4 +1,7 @@
-"""What `TopologyBuilder` refuses, in words that name the thing, its value and the remedy; and what it builds."""
+"""Topologies that `TopologyBuilder` rejects, with the object, its value and the remedy.
+
+The other tests check valid topologies.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -50,7 +53,7 @@ def with_spout(name: str = "t") -> TopologyBuilder:
 
 
 def refused(wire: Callable[[TopologyBuilder], Any], *said: str) -> None:
-    """Wiring and building raises `TopologyError` with all these words in its message."""
+    """Checks that wiring and building raise `TopologyError` with all these words."""
 
     def build() -> None:
         builder = with_spout()
@@ -65,7 +68,7 @@ def refused(wire: Callable[[TopologyBuilder], Any], *said: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "__x", "-x", "x" * 65, "ä", None, 7])
 def test_ids_are_parts_of_topic_names(name: Any) -> None:
-    """An id that no topic name could hold is refused, for topologies and for components."""
+    """An id that is invalid in a topic name is refused, for topologies and components."""
     with pytest.raises(
         TopologyError, match=re.escape(f"topology id {name!r}: use 1 to 64 letters")
     ):
@@ -78,30 +81,30 @@ def test_ids_are_parts_of_topic_names(name: Any) -> None:
 
 
 def test_good_ids_are_taken() -> None:
-    """Letters, digits, dashes and underscores after the first character make an id."""
+    """An id has letters, digits, and also dashes and underscores after the first character."""
     assert TopologyBuilder("0a-b_C").name == "0a-b_C"
 
 
 def test_a_topology_needs_a_spout() -> None:
-    """Without a spout nothing would ever be emitted."""
+    """Without a spout, nothing would be emitted."""
     with pytest.raises(TopologyError, match=r"topology 'empty' has no spout.*set_spout"):
         TopologyBuilder("empty").build()
 
 
 def test_two_components_of_one_id() -> None:
-    """An id is used once."""
+    """An id can be used only once."""
     refused(lambda b: b.set_bolt("words", Silent()), "two components 'words'", "own id")
 
 
 def test_wrong_kinds_of_components() -> None:
-    """A spout is a Spout and a bolt is a Bolt or BasicBolt: instances, not classes."""
+    """A spout is an instance of Spout, and a bolt an instance of Bolt or BasicBolt."""
     refused(lambda b: b.set_spout("s", Silent()), "spout 's' is a Silent", "Spout subclass")  # type: ignore[arg-type]
     refused(lambda b: b.set_bolt("b", Words()), "bolt 'b' is a Words", "Bolt or BasicBolt")  # type: ignore[arg-type]
     refused(lambda b: b.set_bolt("b", Silent), "bolt 'b' is a type", "instance")  # type: ignore[arg-type]
 
 
 def test_subscribing_to_an_unknown_component() -> None:
-    """The message lists the components that there are."""
+    """The message lists the components."""
     refused(
         lambda b: b.set_bolt("b", Silent()).shuffle_grouping("wrods"),
         "'wrods'",
@@ -111,7 +114,7 @@ def test_subscribing_to_an_unknown_component() -> None:
 
 
 def test_subscribing_to_an_unknown_stream() -> None:
-    """The message lists the streams that there are."""
+    """The message lists the streams."""
     refused(
         lambda b: b.set_bolt("b", Silent()).shuffle_grouping("words", "eror"),
         "'b'", "'eror'", "'words'", "'default', 'errors', 'to-one'",
@@ -119,7 +122,7 @@ def test_subscribing_to_an_unknown_stream() -> None:
 
 
 def test_subscribing_to_a_component_without_outputs() -> None:
-    """A component that declares nothing is said to declare nothing."""
+    """The error states that the component declares nothing."""
 
     def wire(builder: TopologyBuilder) -> None:
         builder.set_bolt("silent", Silent()).shuffle_grouping("words")
@@ -129,7 +132,7 @@ def test_subscribing_to_a_component_without_outputs() -> None:
 
 
 def test_a_bolt_without_inputs() -> None:
-    """A bolt that subscribes to nothing would never run."""
+    """It would never run."""
     refused(
         lambda b: b.set_bolt("lonely", Silent()),
         "bolt 'lonely' subscribes to nothing",
@@ -138,7 +141,7 @@ def test_a_bolt_without_inputs() -> None:
 
 
 def test_subscribing_twice_to_one_stream() -> None:
-    """One stream of one component takes one grouping per bolt."""
+    """A bolt has one grouping per stream."""
     refused(
         lambda b: b.set_bolt("b", Silent()).shuffle_grouping("words").all_grouping("words"),
         "'b' subscribes twice to the stream 'default' of 'words'", "keep one grouping",
@@ -146,7 +149,7 @@ def test_subscribing_twice_to_one_stream() -> None:
 
 
 def test_fields_grouping_on_an_undeclared_field() -> None:
-    """The message names the field and those that the stream has."""
+    """The message names the field and the fields of the stream."""
     for wire in (
         lambda b: b.set_bolt("b", Silent()).fields_grouping("words", Fields("word", "wrod")),
         lambda b: b.set_bolt("b", Silent()).partial_key_grouping("words", ["wrod"]),
@@ -155,7 +158,7 @@ def test_fields_grouping_on_an_undeclared_field() -> None:
 
 
 def test_fields_grouping_without_fields_is_refused() -> None:
-    """It would send everything to one task: global_grouping says that better."""
+    """It would send everything to one task, which is `global_grouping`."""
     refused(
         lambda b: b.set_bolt("b", Silent()).fields_grouping("words", []),
         "has no fields",
@@ -165,7 +168,10 @@ def test_fields_grouping_without_fields_is_refused() -> None:
 
 
 def test_direct_streams_and_direct_groupings_belong_together() -> None:
-    """Each without the other is refused, with its own remedy."""
+    """A direct stream with another grouping is refused, and vice versa.
+
+    Each error has its own remedy.
+    """
     refused(
         lambda b: b.set_bolt("b", Silent()).direct_grouping("words"), "does not fit", "direct=True"
     )
@@ -177,7 +183,7 @@ def test_direct_streams_and_direct_groupings_belong_together() -> None:
 
 
 def test_invalid_grouping_is_refused() -> None:
-    """A grouping class, or a custom grouping without choose_tasks, is refused and not taken for shuffle."""
+    """A class, or a custom grouping without choose_tasks, is not treated as shuffle."""
     refused(
         lambda b: b.set_bolt("b", Silent()).grouping("words", FieldsGrouping),  # type: ignore[arg-type]
         "FieldsGrouping",
@@ -191,7 +197,7 @@ def test_invalid_grouping_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "2", True, None])
 def test_parallelism_is_a_positive_whole_number(value: Any) -> None:
-    """Anything else is refused with the value."""
+    """The error shows any other value."""
     refused(
         lambda b: b.set_bolt("b", Silent(), value).shuffle_grouping("words"),
         f"parallelism of 'b' is {value!r}", "at least 1",
@@ -200,7 +206,7 @@ def test_parallelism_is_a_positive_whole_number(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [0, "4", 2.0])
 def test_task_counts_are_positive_whole_numbers(value: Any) -> None:
-    """Anything else is refused with the value."""
+    """The error shows any other value."""
     refused(
         lambda b: b.set_bolt("b", Silent()).shuffle_grouping("words").set_num_tasks(value),
         f"number of tasks of 'b' is {value!r}", "at least 1",
@@ -208,7 +214,7 @@ def test_task_counts_are_positive_whole_numbers(value: Any) -> None:
 
 
 def test_more_executors_than_tasks() -> None:
-    """Executors without a task would idle for ever: task counts are fixed."""
+    """Executors without a task would stay idle, because task counts are fixed."""
     refused(
         lambda b: b.set_bolt("b", Silent(), 4).set_num_tasks(3).shuffle_grouping("words"),
         "'b' has 3 tasks for a parallelism of 4", "set_num_tasks to at least 4",
@@ -225,7 +231,7 @@ def test_too_many_tasks() -> None:
 
 
 def test_cycle_without_a_spout_is_refused() -> None:
-    """It is refused; the bolts in it are named."""
+    """The error names its bolts."""
 
     def wire(builder: TopologyBuilder) -> None:
         builder.set_bolt("a", Echo()).shuffle_grouping("b")
@@ -235,7 +241,7 @@ def test_cycle_without_a_spout_is_refused() -> None:
 
 
 def test_a_cycle_that_a_spout_feeds() -> None:
-    """It is allowed, as in Storm."""
+    """It is valid, as in Storm."""
     builder = with_spout()
     builder.set_bolt("a", Echo()).shuffle_grouping("words").shuffle_grouping("b")
     builder.set_bolt("b", Echo()).shuffle_grouping("a")
@@ -243,7 +249,7 @@ def test_a_cycle_that_a_spout_feeds() -> None:
 
 
 def test_streams_are_declared_once_and_do_not_look_internal() -> None:
-    """A second declaration, an empty name and a name with leading underscores are refused."""
+    """The other refused names are empty ones and those with leading underscores."""
 
     class Bad(Bolt):
         def __init__(self, *streams: str) -> None:
@@ -268,7 +274,7 @@ def test_streams_are_declared_once_and_do_not_look_internal() -> None:
 
 
 def test_settings_of_a_component() -> None:
-    """A component's own settings override the topology's, and the declarer's override both."""
+    """They override the topology's settings, and the declarer's settings override both."""
 
     class Slow(Echo):
         def get_component_configuration(self) -> dict[str, Any]:
@@ -288,7 +294,7 @@ def test_settings_of_a_component() -> None:
 
 
 def test_wrong_settings_of_a_component() -> None:
-    """The message names the component beside the setting."""
+    """The message names the component and the setting."""
     refused(
         lambda b: b.set_bolt("b", Silent()).shuffle_grouping("words").add_configurations(topology_tick=1),
         "configuration of 'b'", "no setting 'topology_tick'", "topology_tick_tuple_freq_secs",
@@ -300,7 +306,7 @@ def test_wrong_settings_of_a_component() -> None:
 
 
 def test_components_read_own_settings() -> None:
-    """A component is given any, by its code or its wiring; the topology's reach all; the component reads them."""
+    """They may be set in its code or its wiring, or for the whole topology."""
 
     class Greeter(Echo):
         def get_component_configuration(self) -> dict[str, Any]:
@@ -323,7 +329,7 @@ def test_components_read_own_settings() -> None:
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "2", True, None])
 def test_wrong_count_is_refused_immediately(value: Any) -> None:
-    """Not by `build`, far from the line that is wrong."""
+    """The error comes before `build`, at the line of the mistake."""
     builder = with_spout()
     with pytest.raises(TopologyError, match=re.escape(f"parallelism of 's' is {value!r}")):
         builder.set_spout("s", Words(), value)
@@ -335,7 +341,7 @@ def test_wrong_count_is_refused_immediately(value: Any) -> None:
 
 
 def test_every_grouping_is_recorded() -> None:
-    """Each declarer method makes one input with its stream; local-or-shuffle is shuffle."""
+    """Each method adds one input with its stream. Local-or-shuffle is shuffle."""
 
     class Custom(CustomStreamGrouping):
         def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
@@ -374,7 +380,7 @@ def test_every_grouping_is_recorded() -> None:
 
 
 def test_methods_that_must_be_written() -> None:
-    """A subclass that forgets its one method gets an error that names it."""
+    """The error names the missing method of the subclass."""
     for call in (
         lambda: Spout().next_tuple(),
         lambda: Bolt().execute(None),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What components need not define, and what is then so."""
+"""The optional parts of components, and their defaults."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from kstorm.topology import BasicBolt, Bolt, Component, Spout, StatefulBasicBolt
 
 
 @pytest.mark.parametrize("kind", [Spout, Bolt, BasicBolt, StatefulBolt, StatefulBasicBolt])
-def test_a_component_that_says_nothing_of_itself(kind: type[Component]) -> None:
-    """It has no figures of its own, and no problem."""
+def test_component_without_metrics(kind: type[Component]) -> None:
+    """By default it has no metrics and no problem."""
     component = kind()
     assert component.metrics() == {}
     assert component.problem() is None
@@ -17,15 +17,15 @@ def test_a_component_that_says_nothing_of_itself(kind: type[Component]) -> None:
 
 
 @pytest.mark.parametrize("kind", [KafkaSpout, KafkaBolt, KestrelSpout, RabbitMQSpout])
-def test_the_ends_have_figures_of_their_own(kind: type[Component]) -> None:
-    """They override what is declared, rather than to be asked for an attribute."""
+def test_sources_and_sinks_override_metrics(kind: type[Component]) -> None:
+    """They override the base method, so callers need no `hasattr` check."""
     assert issubclass(kind, Component)
     assert kind.metrics is not Component.metrics
 
 
 @pytest.mark.parametrize("kind", [StatefulBolt, StatefulBasicBolt])
 def test_the_steps_of_a_checkpoint_need_not_be_defined(kind: type[StatefulBolt]) -> None:
-    """As in Storm's BaseStatefulBolt, they do nothing."""
+    """The defaults do nothing, as in Storm's BaseStatefulBolt."""
     bolt = kind()
     assert bolt.pre_prepare(1) is None
     assert bolt.pre_commit(1) is None

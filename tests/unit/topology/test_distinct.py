@@ -1,4 +1,4 @@
-"""`DistinctBolt`: what has come before is dropped, as far back as it remembers."""
+"""`DistinctBolt` drops repeated ids, within the limit of its memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ Tester = Callable[..., BoltTester[Any]]
 
 
 def test_an_id_is_passed_on_once(bolt_tester: Tester) -> None:
-    """With the fields that were asked for; all are acked."""
+    """It has the requested fields, and every tuple is acked."""
     bolt = bolt_tester(DistinctBolt("value", "id"), "id", "value")
     for id, value in ((1, "a"), (2, "b"), (1, "c"), ("1", "d")):
         bolt.give([id, value])
@@ -21,8 +21,8 @@ def test_an_id_is_passed_on_once(bolt_tester: Tester) -> None:
     assert len(bolt.acked) == 4
 
 
-def test_it_remembers_so_many_and_no_more(bolt_tester: Tester) -> None:
-    """The state does not grow; a repetition does not make an id younger."""
+def test_memory_is_limited(bolt_tester: Tester) -> None:
+    """The state does not grow. A repetition does not refresh an id."""
     bolt = bolt_tester(DistinctBolt(["id"], "id", window=2), "id")
     for id in (1, 2, 1, 3, 1, 2, 3):
         bolt.give([id])
@@ -36,7 +36,7 @@ def test_a_window_of_nothing_is_refused() -> None:
 
 
 def test_ids_are_compared_as_keys(bolt_tester: Tester) -> None:
-    """NaN is one id, as are numbers that are equal; the keys of text and integers are those of 0.1."""
+    """NaN is one id, and so are equal numbers. Text and integer keys are those of 0.1."""
     bolt = bolt_tester(DistinctBolt("n", "id"), "id", "n")
     ids: list[Any] = [1, 1.0, True, "1", b"1", "MQ==", None, "None", {"a": 1, "b": 2}]
     ids += [{"b": 2, "a": 1.0}, [1], (1.0,), float("nan"), float("nan"), float("inf"), "it's"]

@@ -1,4 +1,4 @@
-"""What a topology that is processed exactly once must be, and what its settings may be."""
+"""The requirements of an exactly-once topology, and the ranges of its settings."""
 
 import re
 from collections.abc import Callable
@@ -47,13 +47,13 @@ def built(source: Spout, bolt: Bolt, guarantee: str = EXACTLY_ONCE) -> Topology:
 
 
 def test_kafka_in_and_kafka_out_is_taken() -> None:
-    """With the settings that both have by default; and that is what the components are shown."""
+    """The spout and the sink have default settings. The components see the effective ones."""
     topology = built(spout(), sink())
     assert [spec.config.exactly_once for spec in topology.components.values()] == [True, True]
 
 
 def test_each_bolt_has_a_changelog() -> None:
-    """One without state too, for what it has not finished."""
+    """A bolt without state needs one for its unfinished tuples."""
     assert built(spout(), sink()).changelogs()["t.sink.__state"] == 1
     assert "t.sink.__state" not in built(spout(), sink(), AT_LEAST_ONCE).changelogs()
 
@@ -76,7 +76,7 @@ def test_each_bolt_has_a_changelog() -> None:
     ],
 )
 def test_spout_without_a_position_is_refused(source: Callable[[], Spout], why: str) -> None:
-    """What it emits could not be committed with where it is; at least once it is taken."""
+    """Its position could not be committed with its emits. An at-least-once topology accepts it."""
     with pytest.raises(TopologyError, match=why):
         built(source(), sink())
     built(source(), sink(), AT_LEAST_ONCE)
@@ -93,7 +93,7 @@ def test_spout_without_a_position_is_refused(source: Callable[[], Spout], why: s
 def test_a_sink_outside_of_the_transaction_is_refused(
     bolt: Callable[[], KafkaBolt], why: str
 ) -> None:
-    """Its records could not be in the transaction of its process; at least once it is taken."""
+    """Its records could not be in its process's transaction. With at least once it is accepted."""
     with pytest.raises(TopologyError, match=f"'sink' cannot be processed exactly once: .*{why}"):
         built(spout(), bolt())
     built(spout(), bolt(), AT_LEAST_ONCE)
@@ -104,7 +104,7 @@ def test_a_sink_outside_of_the_transaction_is_refused(
 )
 @pytest.mark.parametrize("name", ["source", "sink"])
 def test_guarantee_of_a_component_is_refused(whole: str, own: str, name: str) -> None:
-    """Its process would work in epochs or not, and its tasks the other way."""
+    """A process cannot work in epochs for some of its tasks only."""
     builder = TopologyBuilder("t", Config(topology_processing_guarantee=whole))
     declared: dict[str, Any] = {"source": builder.set_spout("source", spout())}
     declared["sink"] = builder.set_bolt("sink", sink()).shuffle_grouping("source")
@@ -119,7 +119,7 @@ def test_guarantee_of_a_component_is_refused(whole: str, own: str, name: str) ->
 
 
 def test_unknown_guarantee_is_refused() -> None:
-    """The ones that there are are named; best effort has another switch."""
+    """The error lists the valid ones. Best effort is another setting."""
     said = re.escape(
         "must be one of 'at_least_once', 'exactly_once'; for best effort, set topology_acker_executors=0"
     )
@@ -140,13 +140,13 @@ def test_unknown_guarantee_is_refused() -> None:
     ],
 )
 def test_settings_out_of_their_range(setting: str, value: float, why: str) -> None:
-    """Refused by name, with what they may be."""
+    """The error names the setting and its range."""
     with pytest.raises(ConfigError, match=f"{setting} is {value}: {why}"):
         Config().override(**{setting: value})
 
 
 def test_retries_can_be_off_and_at_once() -> None:
-    """No retry, no pause and a pause that does not grow are choices."""
+    """Valid settings disable retries or the pause, or make the pause constant."""
     config = Config(
         topology_bolt_retry_limit=0,
         topology_bolt_retry_initial_delay_ms=0,

@@ -1,4 +1,4 @@
-"""A component that reads a field which its inputs lack is refused when the topology is built."""
+"""A topology is rejected if a component reads a field that its inputs lack."""
 
 from collections.abc import Callable
 from typing import Any
@@ -99,7 +99,7 @@ def test_selectors_with_a_default_accept_inputs_without_the_field() -> None:
     ],
 )
 def test_a_grouping_that_splits_keys(wire: Any) -> None:
-    """Sessions would be cut, and duplicates would pass."""
+    """Otherwise it would split sessions, and let duplicates pass."""
     for bolt in (Shown().with_session_window(Duration(10), "user"), DistinctBolt("at", "user")):
         with pytest.raises(TopologyError, match="with the same user reach different tasks"):
             built(bolt, wire, tasks=2)
@@ -151,7 +151,7 @@ def stream() -> tuple[TridentTopology, Stream]:
     ],
 )
 def test_a_function_of_another_number_of_values(use: Callable[[Stream], Stream]) -> None:
-    """Every tuple would fail. The message has the line that added the function."""
+    """Every tuple would fail. The message has the line of the function."""
     topology, clicks = stream()
     use(clicks)
     with pytest.raises(TopologyError, match=r"test_fields_of_inputs.py:\d+: .*lambda cannot be"):

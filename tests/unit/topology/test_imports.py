@@ -1,4 +1,4 @@
-"""What users write against is a few files, none of which needs itself."""
+"""The public API is in a few modules, without circular imports."""
 
 import ast
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ PACKAGE = "kstorm.topology."
 
 
 def imported(file: Path) -> Iterator[str]:
-    """The files of the folder that a file imports, for its types too."""
+    """Yields the files of the folder that a file imports, also for types."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
             yield str(node.module).removeprefix(PACKAGE)
@@ -24,8 +24,8 @@ def imported(file: Path) -> Iterator[str]:
             )
 
 
-def test_there_is_no_circle_of_imports() -> None:
-    """`TopologicalSorter` raises `CycleError`, naming the files, where there is one."""
+def test_imports_have_no_cycle() -> None:
+    """`TopologicalSorter` raises `CycleError` with the files of a cycle."""
     needs = {
         file.stem: set(imported(file)) for file in FOLDER.glob("*.py") if file.stem != "__init__"
     }
@@ -35,7 +35,7 @@ def test_there_is_no_circle_of_imports() -> None:
 
 
 def test_public_names_come_from_the_package() -> None:
-    """Each is there, and only once."""
+    """The package exports each one once."""
     names = kstorm.topology.__all__
     assert names == sorted(names, key=lambda name: (not name.isupper(), name))
     assert all(hasattr(kstorm.topology, name) for name in names)

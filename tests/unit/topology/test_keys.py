@@ -1,4 +1,4 @@
-"""One canonical form of keys: what is one key, what is not, and that all forms of it agree."""
+"""The canonical form of keys: equal and different keys, in all their forms."""
 
 import re
 from base64 import b64encode
@@ -102,7 +102,7 @@ SAME: list[list[Any]] = [
     [["a"]],
     ["null"],
     ["\u00e9"],
-    ["e\u0301"],  # shown alike: texts are not normalized
+    ["e\u0301"],  # looks the same: texts are not normalized
     ["a\0"],
     [""],
     [msgspec.msgpack.Ext(5, b"x")],
@@ -113,7 +113,7 @@ SAME: list[list[Any]] = [
 
 @pytest.mark.parametrize("group", SAME)
 def test_one_key_has_one_text_one_task_and_one_group(group: list[Any]) -> None:
-    """Alone, as a part of a key, and inside a value."""
+    """This holds for keys alone, in compound keys, and within values."""
     for make in (lambda value: [value], lambda value: ["x", value], lambda value: [[value], 1]):
         keys = [make(value) for value in group]
         assert len({key_text(key) for key in keys}) == 1
@@ -124,7 +124,7 @@ def test_one_key_has_one_text_one_task_and_one_group(group: list[Any]) -> None:
 
 @pytest.mark.parametrize("group", SAME)
 def test_a_key_is_the_same_after_its_way_to_another_task(group: list[Any]) -> None:
-    """Decimals and sets may arrive in another form. What a group shows always does not."""
+    """Decimals and sets may arrive in another form. The text of a key stays the same."""
     for value in original(comparable(group)) + [v for v in group[:1] if type(v) is not set]:
         arrived = msgspec.msgpack.decode(msgspec.msgpack.encode(value))
         assert key_text([arrived]) == key_text([value])
@@ -133,7 +133,7 @@ def test_a_key_is_the_same_after_its_way_to_another_task(group: list[Any]) -> No
 
 
 def test_different_keys_have_different_texts_and_groups() -> None:
-    """1, "1", True, b"1" and so on are keys of their own."""
+    """For example, 1, "1", True and b"1" are different keys."""
     for one, other in combinations(SAME, 2):
         assert key_text(one[:1]) != key_text(other[:1]), (one, other)
         assert list_text(one[:1]) != list_text(other[:1]), (one, other)
@@ -142,7 +142,7 @@ def test_different_keys_have_different_texts_and_groups() -> None:
 
 @pytest.mark.parametrize("group", SAME)
 def test_a_text_is_read_as_its_key(group: list[Any]) -> None:
-    """So that a state returns its keys, with the type that they arrived with."""
+    """So a state returns its keys with their original types."""
     for key in (group[:1], ["x", *group[:1]]):
         found = key_values(key_text(key))
         assert key_text(found) == key_text(key)
@@ -151,7 +151,7 @@ def test_a_text_is_read_as_its_key(group: list[Any]) -> None:
 
 @given(values(), values())
 def test_forms_of_any_two_values_agree(one: Any, other: Any) -> None:
-    """What is one key by its text is one for a dict and goes to one task; what is read is the key."""
+    """Equal key texts mean equal dict keys and the same task. Parsing a key text gives the key."""
     same = key_text([one]) == key_text([other])
     assert same == (list_text([one]) == list_text([other]))
     assert same == (len(set(comparable([one, other]))) == 1)
@@ -163,13 +163,13 @@ def test_forms_of_any_two_values_agree(one: Any, other: Any) -> None:
 
 @given(st.lists(st.integers() | st.floats() | st.booleans() | st.text() | st.none()))
 def test_a_column_is_grouped_as_its_texts(column: list[Any]) -> None:
-    """NaN too, which no dict finds again."""
+    """This includes NaN, which a dict cannot find again."""
     column = [each for each in column if type(each) is not int or -(2**63) <= each < 2**64]
     assert len(set(comparable(column))) == len({key_text([each]) for each in column})
 
 
-def test_texts_of_before_stay_readable() -> None:
-    """Those of kstorm 0.1 for text, integers, fractions, booleans, None, and lists of these."""
+def test_key_texts_of_0_1_stay_readable() -> None:
+    """The forms of kstorm 0.1 cover text, integers, fractions, booleans, None, and lists of these."""
     assert key_text(["the"]) == "the"
     assert key_text(["[the"]) == '["[the"]'
     assert key_text([1]) == "[1]"
@@ -197,7 +197,7 @@ def test_texts_of_before_stay_readable() -> None:
     ],
     ids=lambda value: re.sub(" at 0x[0-9a-f]+", "", repr(value)),
 )
-def test_what_cannot_travel_is_no_key(value: Any, why: str) -> None:
+def test_unencodable_value_is_refused_as_a_key(value: Any, why: str) -> None:
     """The error has the value, the reason and the remedy."""
     for refused in (key_text, list_text):
         with pytest.raises(TypeError, match=f"cannot be a key: .*{why}"):
@@ -210,7 +210,7 @@ def test_what_cannot_travel_is_no_key(value: Any, why: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[", "[1", '[{"$time":"x"}]', '[{"$bytes":"?"}]'])
-def test_what_is_no_text_of_a_key_is_refused(text: str) -> None:
+def test_invalid_key_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a key"):
         key_values(text)
 

@@ -16,7 +16,10 @@ SWITCHES = {"topology_debug", "topology_enable_message_timeouts"}
 
 
 def test_defaults_are_storms_where_storm_has_one() -> None:
-    """Thirty seconds, one acker, no ticks; pending is finite, unlike Storm's."""
+    """They are thirty seconds, one acker and no ticks.
+
+    Unlike in Storm, the pending limit is finite.
+    """
     config = Config()
     assert config.topology_message_timeout_secs == 30
     assert config.topology_acker_executors == 1
@@ -26,7 +29,7 @@ def test_defaults_are_storms_where_storm_has_one() -> None:
 
 
 def test_every_field_has_its_docstring() -> None:
-    """A setting without a word on its unit and default is no setting."""
+    """The docstring documents the unit and the default."""
     source = inspect.getsource(Config)
     for field in dataclasses.fields(Config):
         declaration = source.index(f"\n    {field.name}: ")
@@ -37,19 +40,19 @@ def test_every_field_has_its_docstring() -> None:
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Config)])
 @pytest.mark.parametrize("value", ["1", b"1", [1], float("nan"), float("inf")])
 def test_values_of_the_wrong_type(field: str, value: Any) -> None:
-    """A string where a number belongs, or no number at all, is refused with the field's name."""
+    """A string in place of a number, or NaN, is refused with the field's name."""
     with pytest.raises(ConfigError, match=field):
         Config(**{field: value})
 
 
 def test_bool_is_not_a_number() -> None:
-    """Python thinks so; a settings file that says `true` for a count does not mean 1."""
+    """In Python it is one, but `true` in a settings file does not mean a count of 1."""
     with pytest.raises(ConfigError, match="topology_acker_tasks is True: it must be int"):
         Config(topology_acker_tasks=True)
 
 
 def test_number_is_not_a_bool() -> None:
-    """And the other way round."""
+    """The reverse is an error too."""
     for name in sorted(SWITCHES):
         for number in (0, 1):
             with pytest.raises(ConfigError, match=f"{name} is {number}: it must be bool"):
@@ -60,27 +63,27 @@ def test_number_is_not_a_bool() -> None:
     "field", [f.name for f in dataclasses.fields(Config) if f.name not in SWITCHES | {"own"}]
 )
 def test_nothing_is_negative(field: str) -> None:
-    """There is no count and no time below zero."""
+    """Counts and times cannot be negative."""
     with pytest.raises(ConfigError, match=f"{field} is -1"):
         Config().override(**{field: -1})
 
 
 def test_settings_that_may_be_zero() -> None:
-    """No ackers and no rest between polls are choices; a timeout of zero is a mistake."""
+    """No ackers and no rest between polls are valid, but a timeout of zero is a mistake."""
     Config(topology_acker_executors=0, topology_sleep_spout_wait_strategy_time_ms=0)
     with pytest.raises(ConfigError, match="topology_message_timeout_secs is 0: it must be above 0"):
         Config(topology_message_timeout_secs=0)
 
 
 def test_acker_tasks() -> None:
-    """None without ackers; never fewer than acker processes."""
+    """The number is 0 without ackers, and otherwise at least that of acker processes."""
     assert Config(topology_acker_executors=0).acker_tasks == 0
     assert Config().acker_tasks == 4
     assert Config(topology_acker_executors=6).acker_tasks == 6
 
 
 def test_overrides() -> None:
-    """A copy with changes, checked as the original was."""
+    """The result is a checked copy with changes."""
     config = Config(topology_debug=True)
     changed = config.override(topology_max_spout_pending=5)
     assert (changed.topology_debug, changed.topology_max_spout_pending) == (True, 5)
@@ -90,7 +93,7 @@ def test_overrides() -> None:
 
 
 def test_message_timeouts_can_be_off() -> None:
-    """There is then no time after which a tree fails, whatever the timeout would be."""
+    """Then a tree never times out, and the timeout's value does not matter."""
     assert Config(topology_message_timeout_secs=5).message_timeout_secs == 5
     config = Config(topology_message_timeout_secs=5, topology_enable_message_timeouts=False)
     assert config.message_timeout_secs == math.inf
@@ -98,7 +101,7 @@ def test_message_timeouts_can_be_off() -> None:
 
 
 def test_own_settings_are_kept() -> None:
-    """Any name, any value; read beside kstorm's; a later override adds to them."""
+    """Names and values are free. They are read like kstorm's, and a later override adds to them."""
     greeting = object()
     config = Config(topology_debug=True, own={"greeting": "hello", "my.limit": 5})
     assert (config["greeting"], config["my.limit"], config["topology_debug"]) == ("hello", 5, True)
@@ -126,7 +129,7 @@ def test_own_settings_are_kept() -> None:
 
 
 def test_config_with_own_settings_is_a_value() -> None:
-    """It has a copy of what it was given, and can be copied, compared and hashed."""
+    """It copies the given settings, and can be copied, compared and hashed."""
     given = {"names": ["a"]}
     config = Config(own=given)
     given["more"] = []
@@ -148,7 +151,7 @@ def test_config_with_own_settings_is_a_value() -> None:
     ],
 )
 def test_a_setting_spelt_wrongly(name: str, meant: str) -> None:
-    """It would do nothing, and nobody would know."""
+    """It would otherwise have no effect and no error."""
     told = f"no setting '{name}': did you mean '{meant}'[?] The settings are .*topo"
     with pytest.raises(ConfigError, match=told):
         Config(own={name: 1})
@@ -157,7 +160,7 @@ def test_a_setting_spelt_wrongly(name: str, meant: str) -> None:
 
 
 def test_unknown_settings_are_rejected() -> None:
-    """Kstorm's own prefix is kstorm's; a setting of it belongs to where it is checked; a name is a string."""
+    """The prefix of kstorm is reserved. A name must be a string."""
     with pytest.raises(
         ConfigError, match="no setting 'topology_zzz': the settings are topology_acker_checkpoint"
     ):

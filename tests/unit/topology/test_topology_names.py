@@ -1,4 +1,4 @@
-"""Task ids, topic names and partition counts: what may not change while tuples are in flight."""
+"""Task ids, topic names and partition counts, which may not change while tuples are in flight."""
 
 import math
 from collections.abc import Callable
@@ -44,8 +44,8 @@ def wordcount(reverse: bool = False, ackers: int = 1) -> Topology:
     return builder.build()
 
 
-def test_task_ids_do_not_hang_on_the_order_of_the_wiring() -> None:
-    """Spouts first, then by id; from 1 without gaps."""
+def test_task_ids_do_not_depend_on_the_order_of_the_wiring() -> None:
+    """Spouts come first, then ids in order, from 1 without gaps."""
     for topology in (wordcount(), wordcount(reverse=True)):
         ids = {
             component: list(topology.task_ids(component))
@@ -69,7 +69,7 @@ def test_a_task_is_found_by_its_id() -> None:
 
 
 def test_an_unknown_component() -> None:
-    """The message lists the known ones."""
+    """The message lists the known components."""
     with pytest.raises(
         TopologyError, match="'wc' has no component 'cuont': it has zero, one, log, count"
     ):
@@ -77,7 +77,10 @@ def test_an_unknown_component() -> None:
 
 
 def test_topics_have_one_partition_a_task() -> None:
-    """Bolts, completions and ackers; one partition of dead letters; changelogs apart."""
+    """This covers bolts, completions and ackers. Dead letters have one partition.
+
+    Changelogs are separate.
+    """
     topology = wordcount()
     assert topology.topics() == {
         "wc.log": 1,
@@ -92,7 +95,7 @@ def test_topics_have_one_partition_a_task() -> None:
 
 
 def test_spouts_with_positions_have_a_topic_of_what_they_finished() -> None:
-    """One for all, of one partition; spouts of queues have no offsets."""
+    """All of them share one topic with one partition. Spouts of queues have no offsets."""
     builder = TopologyBuilder("t")
     builder.set_spout("lines", FeederSpout("line"), 3)
     topology = builder.build()
@@ -101,14 +104,14 @@ def test_spouts_with_positions_have_a_topic_of_what_they_finished() -> None:
 
 
 def test_without_ackers_there_are_no_acker_topics() -> None:
-    """Tracking that is off needs no topics."""
+    """Without tracking, these topics are not needed."""
     topology = wordcount(ackers=0)
     assert "wc.__acker" not in topology.topics()
     assert topology.changelogs() == {"wc.count.__state": 3}
 
 
 def test_the_longest_timeout_of_all_spouts() -> None:
-    """Ackers must not forget a tree that a patient spout still waits for."""
+    """Ackers must keep a tree as long as its spout waits for it."""
     builder = TopologyBuilder("t", Config(topology_message_timeout_secs=5))
     builder.set_spout("quick", Words())
     assert builder.build().longest_message_timeout_secs == 5
@@ -119,7 +122,7 @@ def test_the_longest_timeout_of_all_spouts() -> None:
 
 
 def test_the_context_of_a_task() -> None:
-    """It knows its task and the wiring."""
+    """It has its task and the wiring."""
     context = TopologyContext(wordcount(), "zero", 1, {"client": "lent"})
     assert (context.task_id, context.task_index, context.total_tasks) == (3, 1, 2)
     assert list(context.get_component_tasks("count")) == [4, 5, 6]

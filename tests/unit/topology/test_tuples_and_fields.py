@@ -1,4 +1,4 @@
-"""Fields and tuples: how users reach values."""
+"""Fields and tuples: the access to values."""
 
 from typing import Any
 
@@ -22,20 +22,20 @@ def test_fields_from_names_or_lists() -> None:
 
 
 @pytest.mark.parametrize("name", ["", 1, None, ["a", 2]])
-def test_fields_that_are_no_names(name: Any) -> None:
-    """The message shows what is no name."""
+def test_invalid_field_name_is_refused(name: Any) -> None:
+    """The message shows the invalid name."""
     with pytest.raises(TopologyError, match="is not a field name: use non-empty strings"):
         Fields(name)
 
 
 def test_a_field_twice() -> None:
-    """Each field has a name of its own."""
+    """Each field must have a different name."""
     with pytest.raises(TopologyError, match="the field 'a' is declared twice"):
         Fields("a", "b", "a")
 
 
 def test_the_position_of_a_field() -> None:
-    """An unknown name is answered with the known ones."""
+    """The error for an unknown name lists the known ones."""
     assert Fields("a", "b").index("b") == 1
     with pytest.raises(KeyError, match="no field 'c'; this stream has a, b"):
         Fields("a", "b").index("c")
@@ -44,7 +44,7 @@ def test_the_position_of_a_field() -> None:
 
 
 def test_fields_by_position_and_a_selection_of_values() -> None:
-    """In the selection's order, not in the fields'."""
+    """The order is that of the selection, not that of the fields."""
     fields = Fields("a", "b", "c")
     assert (fields[0], fields[-1]) == ("a", "c")
     assert fields.select(["c", "a"], (1, 2, 3)) == [3, 1]
@@ -56,7 +56,7 @@ def test_fields_by_position_and_a_selection_of_values() -> None:
 
 
 def test_looking_values_up() -> None:
-    """Storm's select, fieldIndex, contains, and a value or else a default."""
+    """These are Storm's select, fieldIndex and contains, and a value with a default."""
     tuple = Tuple(
         ["apple", None, 3], Source("split", "default", 4, Fields("word", "kind", "count"))
     )
@@ -78,7 +78,7 @@ def test_looking_values_up() -> None:
 
 
 def test_values_of_a_tuple() -> None:
-    """By name, by position, in order."""
+    """They are accessible by name, by position, and in order."""
     tuple = Tuple(
         ["apple", 3], Source("split", "default", 4, Fields("word", "count")), root=7, edge=9
     )
@@ -100,7 +100,7 @@ def test_values_of_a_tuple() -> None:
 
 
 def test_the_roots_of_a_tuple() -> None:
-    """None if it is not tracked; several if it was anchored to several trees."""
+    """An untracked tuple has none. A tuple with anchors in several trees has several."""
     source = Source("a", "default", 1, Fields("x"))
     assert list(Tuple([1], source).roots()) == []
     assert list(Tuple([1], source, 5, 6).roots()) == [5]
@@ -108,12 +108,12 @@ def test_the_roots_of_a_tuple() -> None:
 
 
 def test_tick_tuples_are_known_by_their_source() -> None:
-    """A user's own stream cannot look like one: its name may not begin with underscores."""
+    """A user's stream cannot imitate it, because its name may not start with an underscore."""
     assert Tuple([5], Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields("rate_secs"))).is_tick
     assert not Tuple([5], Source("clock", TICK_STREAM, 0, Fields("rate_secs"))).is_tick
 
 
-def test_tuples_are_told_apart_by_identity() -> None:
-    """Two tuples of equal values are two tuples: a bolt may hold both in a set."""
+def test_tuples_are_compared_by_identity() -> None:
+    """Two tuples with equal values are different, so that a bolt can hold both in a set."""
     source = Source("a", "default", 1, Fields("x"))
     assert len({Tuple([1], source), Tuple([1], source)}) == 2

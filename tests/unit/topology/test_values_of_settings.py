@@ -1,4 +1,4 @@
-"""A setting of the wrong type is refused where it is written, by an error that names it, without showing secrets."""
+"""A setting of the wrong type is rejected at once. The error names it, and shows no secret."""
 
 # mypy: disable-error-code="arg-type, list-item"
 
@@ -70,7 +70,7 @@ class Configured(BasicBolt):
 
 
 class Windowed(WindowedBolt):
-    """The same, of a bolt with windows."""
+    """The same for a bolt with windows."""
 
     get_component_configuration = Configured.get_component_configuration
 
@@ -93,7 +93,10 @@ def built(settings: Any, windows: bool) -> Any:
 
 @pytest.mark.parametrize("windows", [False, True])
 def test_no_configuration_of_a_component(windows: bool) -> None:
-    """None, which is Storm's default, is no setting; whatever is no mapping is refused by name."""
+    """None, which is Storm's default, means no setting.
+
+    Other values that are not mappings are rejected.
+    """
     assert built(None, windows).topology_debug is False
     assert built({"topology_debug": True}, windows).topology_debug is True
     for bad in (["a"], 5, {1: 2}):
@@ -112,7 +115,7 @@ def test_no_configuration_of_a_component(windows: bool) -> None:
     ],
 )
 def test_no_part_of_a_password_is_shown(url: str) -> None:
-    """Not even of one with a slash that is not escaped, as errors and logs show addresses."""
+    """This includes a password with an unescaped slash, as in addresses in errors and logs."""
     try:
         shown = SchemaRegistry(url).shown
     except KstormError as error:

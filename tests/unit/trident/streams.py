@@ -1,4 +1,4 @@
-"""Streams for the tests, and what comes of them."""
+"""Streams for the tests, and the results of their operations."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,20 +17,20 @@ class Split(Function):
     """Adds the words of a sentence."""
 
     def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:
-        """One tuple a word."""
+        """Emits one tuple per word."""
         for word in tuple[0].split():
             collector.emit([word])
 
 
 def wired(*fields: str, do: Callable[[Stream], Any], name: str = "t") -> Topology:
-    """A topology of one stream `in` with these fields."""
+    """Builds a topology of one stream `in` with these fields."""
     topology = TridentTopology(name)
     do(topology.new_stream("in", FeederSpout(Fields(*fields))))
     return topology.build()
 
 
 def came_out(do: Callable[[Stream], Stream], fields: Sequence[str], rows: Rows) -> list[list[Any]]:
-    """What the last operation gives of these tuples, which come in one frame or in several."""
+    """Returns the output of the last operation for these rows, which arrive in one or more frames."""
     topology = wired(*fields, do=lambda stream: do(stream).name("out"))
     result = complete_topology(topology, {"in": rows})
     assert result.errors == []
@@ -40,7 +40,7 @@ def came_out(do: Callable[[Stream], Stream], fields: Sequence[str], rows: Rows) 
 def of_partition(
     do: Callable[[Stream], Stream], fields: Sequence[str], rows: Rows
 ) -> list[list[Any]]:
-    """What the operations, which are done in one bolt, give of these tuples as one batch of one task."""
+    """Returns the output of the operations, all in one bolt, for these rows as one batch of a task."""
     topology = wired(*fields, do=lambda stream: do(stream).name("out"))
     bolt = topology.component("out").component
     assert isinstance(bolt, StepsBolt)
@@ -49,12 +49,12 @@ def of_partition(
 
 
 def last_by_key(rows: Rows) -> dict[Any, Any]:
-    """Of rows of a key and a value the last value of each key."""
+    """Returns the last value of each key."""
     return {key: value for key, value in rows}  # noqa: C416 - there have to be two
 
 
 def feed(cluster: LocalCluster, spout: str, *rows: Sequence[Any]) -> None:
-    """Has a stream begin with these tuples, and all of them done."""
+    """Feeds a stream these tuples, and runs until all are done."""
     component: Any = cluster.topology.component(spout).component
     for row in rows:
         component.feed(row)

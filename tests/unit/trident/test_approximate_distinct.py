@@ -1,4 +1,4 @@
-"""How many different values there are, nearly, by the real library."""
+"""Approximate counts of distinct values, with the real library."""
 
 import random
 import sys
@@ -15,7 +15,10 @@ from tests.unit.trident.streams import Rows, last_by_key, of_partition
 
 @pytest.mark.parametrize(("precision", "error"), [(12, 0.05), (9, 0.14)])
 def test_the_estimate_is_near(precision: int, error: float) -> None:
-    """Within three times the standard error, with each value ten times, in one batch and in parts that are combined."""
+    """It is within three standard errors.
+
+    Each value occurs ten times, in one batch or in combined parts.
+    """
     count = ApproximateDistinct(precision)
     rows = [(number,) for number in range(20_000)] * 10
     random.Random(7).shuffle(rows)
@@ -32,7 +35,7 @@ def test_the_estimate_is_near(precision: int, error: float) -> None:
 
 
 def test_few_are_counted_as_they_are() -> None:
-    """Of one field or of several, of any kind of value; none are 0."""
+    """This holds for one or more fields and for any kind of value. Without values, the count is 0."""
     rows: Rows = [["a", 1], ["a", "1"], ["a", 1], ["b", None], ["b", 1.5]]
     for by in (["x", "y"], ["y"]):
         found = of_partition(
@@ -46,7 +49,7 @@ def test_few_are_counted_as_they_are() -> None:
 
 
 def visitors() -> Topology:
-    """How many a page has."""
+    """Builds a topology that counts the visitors of each page."""
     topology = TridentTopology("visitors")
     visits = (
         topology.new_stream("visits", FeederSpout("page", "visitor"))
@@ -61,7 +64,10 @@ def visitors() -> Topology:
 
 
 def test_a_state_keeps_sketches_and_shows_numbers() -> None:
-    """Parts are combined upstream, and with what is stored; whatever dies, nobody counts twice."""
+    """Partial sketches are combined upstream and with the stored one.
+
+    A crash does not change a count.
+    """
     rows = [[page, f"visitor {number % 7}"] for page in "ab" for number in range(14)]
 
     def exact(cluster: KafkaCluster) -> None:
@@ -79,8 +85,8 @@ def test_a_precision_that_cannot_be() -> None:
         ApproximateDistinct(3)
 
 
-def test_it_says_which_package_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When streams are wired, not when a task is at work; and nothing else needs it."""
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error comes when streams are wired, not when a task runs. Nothing else needs the package."""
     monkeypatch.setitem(sys.modules, "datasketches", None)
     with pytest.raises(ConfigError, match=r"pip install 'kstorm\[sketches\]'"):
         ApproximateDistinct()

@@ -1,4 +1,4 @@
-"""The state of a stream is asked for by the keys that it has: one text as it is, all else as a list of JSON."""
+"""Queries of a stream's state by key: a single text unchanged, and other keys as a JSON list."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.unit.introspection.test_key_owner import VALUES
 
 
 def grouped(*fields: str) -> Topology:
-    """Counts by these fields."""
+    """Builds a count by these fields."""
     topology = TridentTopology("wordcount")
     stream = topology.new_stream("in", FeederSpout(Fields("word", "day"))).group_by(Fields(*fields))
     stream.persistent_aggregate(kstorm_state(), Count(), Fields("count")).parallelism_hint(5)
@@ -29,7 +29,7 @@ ONE, TWO = grouped("word"), grouped("word", "day")
 
 @given(values=st.tuples(VALUES | st.text("[]1\"'"), VALUES))
 def test_the_task_that_is_asked_is_the_one_that_has_the_key(values: tuple[Any, Any]) -> None:
-    """Of groups of one field and of two."""
+    """This holds for groups of one and of two fields."""
     for topology, key in ((ONE, values[:1]), (TWO, values)):
         route = routes(topology, "in", 0, Outbox(topology))["default"]
         ((chosen,),) = (lane.targets for lane in route.choose(values))

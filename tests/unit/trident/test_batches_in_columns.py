@@ -1,4 +1,4 @@
-"""What steps make of a frame is what they make of its tuples one by one, each anchored to the tuple that it comes of."""
+"""Steps give the same result for a frame as for its single tuples, each with its own anchor."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -42,7 +42,7 @@ Chosen = tuple[Fields, Step]
 
 
 class Emits(Function):
-    """Emits as often as its tuple says, and some values each time."""
+    """Emits as often as its tuple requests, with `width` values each time."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -91,7 +91,7 @@ def _project(chance: Random, fields: Fields, new: list[str]) -> Chosen:
 
 
 def some_steps(chance: Random) -> list[Step]:
-    """A few, of streams that begin with the fields a and b."""
+    """Draws a few steps of streams whose first fields are a and b."""
     fields, steps = Fields("a", "b"), list[Step]()
     for number in range(chance.randint(1, 5)):
         new = [f"{name}{number}" for name in "xyz"[: chance.randint(1, 3)]]
@@ -103,7 +103,7 @@ def some_steps(chance: Random) -> list[Step]:
 
 
 def rows_of(batch: Batch) -> list[tuple[Row, int]]:
-    """With what each is anchored to."""
+    """Returns the rows with their anchors."""
     return (
         list(zip(zip(*batch.columns(), strict=True), batch.all_positions(), strict=True))
         if batch.size
@@ -113,7 +113,7 @@ def rows_of(batch: Batch) -> list[tuple[Row, int]]:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_frame_gives_the_result_of_its_tuples(seed: int) -> None:
-    """Whatever steps there are, in whatever order."""
+    """This holds for any steps in any order."""
     chance = Random(seed)
     steps = some_steps(chance)
     rows = [(chance.randint(0, 9), chance.randint(0, 9)) for _ in range(chance.randint(1, 6))]
@@ -129,28 +129,28 @@ def test_frame_gives_the_result_of_its_tuples(seed: int) -> None:
 
 
 class Weighed(Count):
-    """A count that is none: it begins with the tuple's value."""
+    """A subclass of Count with different semantics: it starts with the tuple's value."""
 
     def init(self, tuple: TridentTuple) -> int:
         return int(tuple[0])
 
 
 class Heaviest(Weighed):
-    """Nor is this: it combines otherwise as well."""
+    """A subclass of Count that also combines differently."""
 
     def combine(self, one: int, other: int) -> int:
         return max(one, other)
 
 
 class Greatest(Sum):
-    """A sum that is none: it combines otherwise."""
+    """A subclass of Sum that combines differently."""
 
     def combine(self, one: Any, other: Any) -> Any:
         return max(one, other)
 
 
 class Doubled(Sum):
-    """A sum that begins otherwise."""
+    """A subclass of Sum with another start value."""
 
     def init(self, tuple: TridentTuple) -> Any:
         return 2 * tuple["n"]
@@ -167,8 +167,10 @@ AGGREGATORS: Sequence[CombinerAggregator] = (
 def test_folding_equals_combining_one_by_one(
     aggregator: CombinerAggregator, groups: Iterable[str]
 ) -> None:
-    """Of the built-in aggregators and of those that a user makes of them; combined before and after a hop, or at once; each value
-    anchored to the last of its tuples."""
+    """The aggregators are built-in or the user's, and combine before and after a hop, or at once.
+
+    Each value is anchored to the last of its tuples.
+    """
     chance, fields = Random(1), Fields("word", "place", "n")
     rows = [(chance.choice("ab"), chance.choice([1, 2]), chance.randint(1, 9)) for _ in range(30)]
     own, n = FieldSelection(Fields(groups), fields), FieldSelection(Fields("n"), fields)
@@ -192,14 +194,14 @@ def test_folding_equals_combining_one_by_one(
 
 
 def test_results_are_shown_where_there_are_any() -> None:
-    """Values are handed on as they are otherwise."""
+    """Values without a separate result are returned unchanged."""
     assert results_of(Average(), [[6, 2]]) == [3]
     values = [1, 2]
     assert results_of(Sum(), values) is values
 
 
 class Says(NamedTuple):
-    """What a function emits, and what is said of it."""
+    """The values that a function emits, and the expected error."""
 
     values: Any
     error: str
@@ -214,7 +216,7 @@ class Says(NamedTuple):
     ],
 )
 def test_an_emit_of_another_number_of_values_is_refused(width: int, says: Says) -> None:
-    """No word of a text gets lost among the others'."""
+    """A text is not split into letters that mix with other values."""
 
     class Wrong(Function):
         def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:
@@ -228,7 +230,7 @@ def test_an_emit_of_another_number_of_values_is_refused(width: int, says: Says) 
 
 
 def test_emitted_values_are_copied() -> None:
-    """A function may use its list again."""
+    """A function may reuse its list."""
 
     class Reuses(Function):
         def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:
@@ -242,7 +244,7 @@ def test_emitted_values_are_copied() -> None:
 
 
 def test_error_fails_only_its_tuple() -> None:
-    """The others of its frame go through all steps, and count."""
+    """The others of its frame pass all steps, and count."""
 
     class Picky(Function):
         def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:

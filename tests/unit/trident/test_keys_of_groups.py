@@ -1,4 +1,4 @@
-"""Groups, states, joins and windows of streams by any key: NaN, None, numbers that are equal, bytes, lists, dicts."""
+"""Groups, states, joins and windows by any key: NaN, None, equal numbers, bytes, lists, dicts."""
 
 import math
 from collections import Counter
@@ -66,13 +66,13 @@ GROUPS: list[list[Any]] = [
     ["e\u0301"],
     [""],
 ]
-"""Values that are one key, each list another one."""
+"""Each list has values that are one key."""
 ROWS = [[value, 1] for _ in range(5) for group in GROUPS for value in group]
 EXPECTED = {key_text(group[:1]): 5 * len(group) for group in GROUPS}
 
 
 def totals(rows: Any) -> dict[str, int]:
-    """The highest value of each key that came out."""
+    """Returns the highest emitted value of each key."""
     found: dict[str, int] = {}
     for key, value in rows:
         found[key_text([key])] = max(value, found.get(key_text([key]), 0))
@@ -103,7 +103,7 @@ class CountOfBatch(Aggregator):
 @pytest.mark.parametrize("aggregator", [Count(), CountOneByOne()], ids=["combined", "reduced"])
 @pytest.mark.parametrize("hint", [1, 3])
 def test_every_key_is_counted_on_its_own(aggregator: Any, hint: int) -> None:
-    """Ten NaN counted as two, and (None, 10), (NaN, 1), (inf, 100) left 100."""
+    """Once ten NaN counted as two, and (None, 10), (NaN, 1), (inf, 100) left 100."""
     topology = TridentTopology("t")
     counts = (
         topology.new_stream("in", FeederSpout("key", "n"))
@@ -139,7 +139,7 @@ def test_every_key_is_counted_on_its_own(aggregator: Any, hint: int) -> None:
 
 
 def test_equal_decimals_and_sets_are_one_group() -> None:
-    """If they are made in the bolt that groups them. A decimal that comes from elsewhere is its text."""
+    """They must be made in the bolt that groups them. A decimal from elsewhere is its text."""
     made = {
         "a": Decimal("1"),
         "b": Decimal("1.0"),
@@ -166,7 +166,7 @@ def test_equal_decimals_and_sets_are_one_group() -> None:
 
 
 def test_a_key_of_two_fields() -> None:
-    """Also of values that only a part of them makes unhashable."""
+    """Some values are hashable only alone."""
     rows = [[a, b, 1] for a in (NAN, None, 1, 1.0, True) for b in ([1], [1.0], b"x", "eA==")]
     topology = TridentTopology("t")
     (
@@ -188,7 +188,7 @@ def test_a_key_of_two_fields() -> None:
     "aggregator", [Count(), CountOneByOne(), CountOfBatch()], ids=["combined", "reduced", "emitted"]
 )
 def test_groups_of_a_batch(aggregator: Any) -> None:
-    """Without a state. The sum over all batches is that of the group."""
+    """The groups have no state. The sum over all batches is that of the group."""
     with LocalCluster(
         wired("key", "n", do=lambda s: s.group_by("key").aggregate(aggregator, "count").name("out"))
     ) as cluster:
@@ -212,7 +212,7 @@ def test_groups_of_a_batch(aggregator: Any) -> None:
 )
 @pytest.mark.parametrize("aggregator", [Sum(), CountOneByOne()], ids=["combined", "reduced"])
 def test_windows_of_groups(window: Window, aggregator: Any) -> None:
-    """No two keys share a window, and none has two."""
+    """Each key has exactly one window of its own."""
     do = lambda s: s.group_by("key").window(window, "n", aggregator, "sum").name("out")  # noqa: E731
     with LocalCluster(wired("key", "n", do=do)) as cluster:
         feed(cluster, "in", *ROWS)
@@ -249,7 +249,7 @@ def test_keys_in_a_database(kind: Any) -> None:
 @pytest.mark.parametrize("window", [None, Window(Duration.minutes(1))], ids=["all", "window"])
 @pytest.mark.parametrize("kind", ["inner", "full"])
 def test_joins_by_any_key(window: Any, kind: str) -> None:
-    """A value joins those that are the same key, and None joins nothing."""
+    """A value joins equal keys, and None joins nothing."""
     if window is None and kind == "full":
         pytest.skip("such a join needs a window")
     topology = TridentTopology("t")
@@ -283,7 +283,7 @@ def test_distinct_values_are_those_of_keys() -> None:
 
 
 class Stored:
-    """A state in memory, as MessagePack."""
+    """A state in memory, encoded as MessagePack."""
 
     def __init__(self) -> None:
         self.rows: dict[str, bytes] = {}
@@ -299,7 +299,7 @@ class Stored:
 
 
 def test_a_map_state_returns_the_keys_that_it_was_given() -> None:
-    """By value: NaN is NaN, bytes are bytes; numbers that are equal are one key."""
+    """NaN is NaN and bytes are bytes. Equal numbers are one key."""
     kept: Any = Stored()
     state = MapState(kept)
     for group in GROUPS:
@@ -315,7 +315,7 @@ def test_a_map_state_returns_the_keys_that_it_was_given() -> None:
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: ascii(group[0]))
 def test_the_task_of_a_key_is_found_by_its_text(group: list[Any], tmp_path: Path) -> None:
-    """For `kstorm state get`: the grouping values are read from the text."""
+    """`kstorm state get` reads the grouping values from the text."""
     topology = wired(
         "key",
         "n",

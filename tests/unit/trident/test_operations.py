@@ -1,4 +1,4 @@
-"""What each operation of a stream makes of its tuples."""
+"""The result of each stream operation."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ class Concat(ReducerAggregator):
 
 
 class Pairs(Aggregator):
-    """Storm's kind that emits what it likes: each tuple with its number in the batch, and the total."""
+    """Emits each tuple with its number in the batch, and the total, as Storm's aggregators may."""
 
     def init(self, batch_id: Any, collector: TridentCollector) -> list[int]:
         return []
@@ -73,13 +73,13 @@ NUMBERS: Rows = [["a", 1], ["b", 2], ["a", 3], ["b", 4]]
         (lambda s: s.project("n", "word").filter(lambda n, word: n == 4), [[4, "b"]]),
     ],
 )
-def test_of_one_tuple_at_a_time(do: Any, expected: Rows) -> None:
-    """Functions, filters, maps, by class and by callable."""
+def test_operations_on_single_tuples(do: Any, expected: Rows) -> None:
+    """The operations are functions, filters and maps, given by class or callable."""
     assert came_out(do, ["word", "n"], NUMBERS) == expected
 
 
 def test_a_function_adds_to_each_tuple() -> None:
-    """As Storm's `each`: what was there stays."""
+    """The input fields stay, as with Storm's `each`."""
     found = came_out(
         lambda s: s.each("sentence", Split(), "word"), ["sentence"], [["the cow"], [""]]
     )
@@ -100,7 +100,7 @@ def test_a_peek_sees_all_and_changes_nothing() -> None:
 
 
 def test_a_value_of_each_batch() -> None:
-    """However many batches they come in: of each, and of the parts of several tasks."""
+    """The number of batches does not matter. Parts of several tasks are combined."""
     rows = [[row] for _, row in NUMBERS]
     for do in (
         lambda s: s.partition_aggregate("n", Sum(), "x"),
@@ -112,7 +112,7 @@ def test_a_value_of_each_batch() -> None:
 
 
 def test_groups_of_a_batch() -> None:
-    """Whatever a batch is: over all of them it comes to the truth."""
+    """The combined result is correct for any batches."""
     found = came_out(
         lambda s: s.group_by("word").aggregate("n", Sum(), "total"), ["word", "n"], NUMBERS
     )
@@ -136,8 +136,8 @@ def test_a_reducer_sees_the_tuples_in_their_order() -> None:
     assert found == [["ab", "ab"]]
 
 
-def test_the_life_of_an_operation_is_its_tasks() -> None:
-    """It is prepared in each task, as a copy."""
+def test_operation_is_prepared_per_task() -> None:
+    """Each task prepares its own copy."""
     lives: list[str] = []
 
     class Lives(Function):
@@ -177,14 +177,14 @@ class ToTheLast(CustomStreamGrouping):
     ],
 )
 def test_each_repartitioning(do: Any, copies: int) -> None:
-    """To three tasks."""
+    """Each one distributes to three tasks."""
     rows = [[number] for number in range(6)]
     found = came_out(lambda s: do(s).map(lambda n: n).parallelism_hint(3), ["n"], rows)
     assert sorted(n for (n,) in found) == sorted(list(range(6)) * copies)
 
 
 def test_streams_are_merged_by_position() -> None:
-    """Under the first one's names, also where they are grouped afterwards."""
+    """The names are those of the first stream, also for later groups."""
     topology = TridentTopology("t")
     left = topology.new_stream("left", FeederSpout("word", "n"))
     right = topology.new_stream("right", FeederSpout("term", "many"))
@@ -204,7 +204,7 @@ def test_counting_without_inputs_counts_tuples() -> None:
 
 
 def test_operations_in_a_row_are_one_bolt() -> None:
-    """A repartitioning, and a second reader, end it."""
+    """A repartitioning or a second consumer ends the bolt."""
     one = wired("n", do=lambda s: s.map(lambda n: n).filter(lambda n: True).project("n"))
     assert list(one.components) == ["in", "map"]
     two = wired("n", do=lambda s: s.map(lambda n: n).shuffle().map(lambda n: n))

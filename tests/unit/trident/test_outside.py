@@ -1,4 +1,4 @@
-"""States in a database: what is counted there, whatever dies between the database and Kafka."""
+"""States in a database: the counts after crashes between the database and Kafka."""
 
 import json
 import sqlite3
@@ -68,7 +68,7 @@ class Memory(BackingMap):
 
 
 def word_count(state: MapFactory, aggregator: Any = None) -> Topology:
-    """Sentences to counts in a database."""
+    """Builds a word count in a database."""
     topology = TridentTopology("wordcount")
     words = (
         topology.new_stream("sentences", FeederSpout("sentence"))
@@ -87,7 +87,7 @@ def word_count(state: MapFactory, aggregator: Any = None) -> Topology:
 
 
 def opaque(memory: Memory) -> dict[str, int]:
-    """What is stored of each word, as it is now."""
+    """Returns the stored count of each word."""
     return {key: value[0] for key, (_, value, _) in memory.rows.items() if value}
 
 
@@ -103,7 +103,7 @@ def transactional(memory: Memory) -> dict[str, int]:
 def test_counts_are_exact_whatever_dies(
     kind: Callable[[BackingMap], MapFactory], stored: Callable[[Memory], dict[str, int]]
 ) -> None:
-    """At each step between the database and Kafka, by random schedules; and each new value is written to Kafka once."""
+    """Random schedules crash at each step. Each new value is written to Kafka once."""
     databases: list[Memory] = []
 
     def build() -> Topology:
@@ -127,7 +127,7 @@ def test_counts_are_exact_whatever_dies(
 
 
 def test_non_transactional_state_may_overcount() -> None:
-    """And never too little. It is what the other two are for."""
+    """It never undercounts. The other two kinds are there to avoid this."""
     over = 0
 
     def build() -> Topology:
@@ -147,7 +147,10 @@ def test_non_transactional_state_may_overcount() -> None:
 
 @pytest.mark.parametrize("kind", [OpaqueMap, TransactionalMap, NonTransactionalMap])
 def test_a_database_of_sql(kind: Callable[[BackingMap], MapFactory], tmp_path: Path) -> None:
-    """A task that begins anew goes on from it; and a query gives results, not what is kept."""
+    """A restarted task continues with the stored values.
+
+    A query returns results, not stored values.
+    """
     connect = partial(sqlite3.connect, tmp_path / "counts.db", check_same_thread=False, timeout=30)
     kafka = FakeKafka({"counts": 2, "answers": 1})
     with kafka.cluster(word_count(kind(SqlMap(connect, "lengths")), Length())) as cluster:
@@ -171,7 +174,7 @@ def test_a_database_of_sql(kind: Callable[[BackingMap], MapFactory], tmp_path: P
 
 
 class Length(Average):
-    """The mean length of a word."""
+    """Computes the mean length of a word."""
 
     def init(self, tuple: TridentTuple) -> list[Any]:
         return [len(tuple["word"]), 1]
@@ -183,8 +186,8 @@ def sql(tmp_path: Path) -> SqlMap:
     return database
 
 
-def test_a_life_that_has_ended_writes_nothing(tmp_path: Path) -> None:
-    """Not even to keys that the new one has not touched."""
+def test_ended_process_writes_nothing(tmp_path: Path) -> None:
+    """It does not even write keys that the new process has not touched."""
     database = sql(tmp_path)
     old, stored = database.begin_life("t/0")
     assert stored == []
@@ -221,7 +224,7 @@ class State(dict[str, Any]):
 
 
 def test_values_of_a_lost_epoch_are_rolled_back() -> None:
-    """In Storm it stays, if the batch that comes again has other keys."""
+    """In Storm the value stays if the repeated batch has other keys."""
     memory = Memory()
     state: Any = State()
     first = OpaqueMap(memory).map("t/0")
@@ -230,7 +233,7 @@ def test_values_of_a_lost_epoch_are_rolled_back() -> None:
     first.load([["a"], ["b"]])
     first.multi_put([["a"], ["b"]], [5, 7])
     first.keep()
-    first.write(first.before_commit())  # and it dies
+    first.write(first.before_commit())  # the process dies here
     second = OpaqueMap(memory).map("t/0")
     second.begin(state)
     second.open()
@@ -259,7 +262,7 @@ def test_database_of_another_topology_is_refused() -> None:
 
 
 class Absent(Memory):
-    """Does not answer the first questions."""
+    """Does not respond to the first requests."""
 
     away = 5
 
@@ -271,7 +274,7 @@ class Absent(Memory):
 
 
 def test_tuples_wait_during_a_database_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often it has not answered, no tuple fails, and none is given up."""
+    """The number of missing answers does not matter. No tuple fails or is given up."""
     monkeypatch.setattr("kstorm.trident.bolts.AGAIN_SECS", 0.0)
     database = Absent()
     inputs: dict[str, Any] = {"sentences": [["a b a"], ["b"]], "asked": [["a"]]}
@@ -295,7 +298,7 @@ class Collected(ReducerAggregator):
 
 
 def test_the_value_before_is_kept_from_a_reducer_that_changes_it_in_place() -> None:
-    """Else an epoch that comes again would begin with what it had come to."""
+    """Otherwise a repeated epoch would start with its own result."""
     database = Memory()
     topology = word_count(OpaqueMap(database), Collected())
     kafka = FakeKafka({"counts": 1, "answers": 1})
@@ -311,7 +314,7 @@ def test_the_value_before_is_kept_from_a_reducer_that_changes_it_in_place() -> N
 def test_committed_unwritten_values_are_not_read_from_the_database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However little is remembered."""
+    """This holds for any size of the cache."""
     monkeypatch.setattr("kstorm.trident.external._MOST_CACHED", 0)
     state: Any = State()
     found = TransactionalMap(Memory()).map("t/0")
@@ -340,7 +343,7 @@ def test_changes_of_a_failed_execution_are_discarded() -> None:
 
 @pytest.mark.parametrize("kind", [OpaqueMap, TransactionalMap, NonTransactionalMap])
 def test_a_value_is_read_as_the_database_returns_it(kind: Any) -> None:
-    """Also before it is there; and what cannot be stored is refused before its epoch ends."""
+    """This includes values before they are stored. An unstorable value fails before its epoch ends."""
     state = kind(Memory()).map("t")
     state.begin(TaskStateStub())
     state.open()
@@ -358,7 +361,7 @@ def test_a_value_is_read_as_the_database_returns_it(kind: Any) -> None:
 
 
 class TaskStateStub:
-    """A task's own state without anything in it."""
+    """An empty state of a task."""
 
     def get(self, key: str, default: Any = None) -> Any:
         return default

@@ -22,7 +22,7 @@ from tests.unit.trident.streams import came_out, wired
 
 
 class Ledger:
-    """Outside of all processes: by task, the last epoch and the totals before it and after it."""
+    """Outside of all processes: the last epoch by task, and the totals before and after it."""
 
     def __init__(self) -> None:
         self.parts: dict[int, tuple[int, Counter[str], Counter[str]]] = {}
@@ -33,12 +33,12 @@ class Ledger:
         return self
 
     def total(self) -> Counter[str]:
-        """Of all tasks."""
+        """Returns the totals of all tasks."""
         return sum((after for _, _, after in self.parts.values()), Counter())
 
 
 class Totals(State):
-    """An opaque state, as a user would write one."""
+    """An opaque state, as a user would write it."""
 
     def __init__(self, ledger: Ledger, task: int) -> None:
         self._ledger, self._task = ledger, task
@@ -82,7 +82,7 @@ WORDS = [f"w{number % 7}" for number in range(40)]
 
 
 def test_own_state_is_exact_after_crashes() -> None:
-    """By the number of the epoch: one that comes again has the number that it had."""
+    """The state compares epoch numbers. A repeated epoch has the same number."""
     ledgers: list[Ledger] = []
 
     def build() -> Topology:
@@ -99,7 +99,7 @@ def test_own_state_is_exact_after_crashes() -> None:
     assert sum(ledger.again for ledger in ledgers) > 0, "some epochs came again"
 
 
-def test_it_emits_nothing() -> None:
+def test_updater_of_an_own_state_cannot_emit() -> None:
     with pytest.raises(TopologyError, match="Add cannot emit"):
         wired(
             "word", do=lambda s: s.partition_persist(TotalsFactory(Ledger()), "word", Add(), "word")
@@ -108,8 +108,8 @@ def test_it_emits_nothing() -> None:
         wired("word", do=lambda s: s.partition_persist({}, "word", Add()))  # type: ignore[arg-type]
 
 
-def test_only_its_updater_has_it() -> None:
-    """A query of it is refused when it is built, not when a tuple asks."""
+def test_query_of_an_own_state_is_refused() -> None:
+    """A query of it is rejected when it is built, and not when a tuple arrives."""
     with pytest.raises(TopologyError, match="only its updater can access"):
         wired(
             "word",
@@ -139,7 +139,7 @@ class Where(QueryFunction):
 
 
 def test_static_state_is_queried_locally() -> None:
-    """Storm's `newStaticState`."""
+    """This is Storm's `newStaticState`."""
     cities = TridentTopology("t").new_static_state(CitiesFactory())
     found = came_out(
         lambda s: s.state_query(cities, "who", Where(), "city"),
@@ -158,7 +158,7 @@ def test_static_state_is_queried_locally() -> None:
 
 
 def joined() -> Topology:
-    """Orders and payments by their number."""
+    """Builds a join of orders and payments by number."""
     topology = TridentTopology("t")
     orders = topology.new_stream("orders", FeederSpout("id", "who"))
     payments = topology.new_stream("payments", FeederSpout("cents", "order")).filter(
@@ -181,7 +181,7 @@ BOTH = sorted(
 
 
 def test_each_tuple_meets_all_of_the_other_side() -> None:
-    """Whichever comes first."""
+    """The order of arrival does not matter."""
     result = complete_topology(joined(), {"orders": ORDERS, "payments": PAYMENTS})
     assert sorted(result.emitted("both")) == BOTH
 

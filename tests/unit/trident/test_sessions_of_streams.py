@@ -1,4 +1,4 @@
-"""Sessions of a stream's groups: a value is kept of each in place of its tuples, where the aggregator combines."""
+"""Sessions of a stream's groups. With a combiner, they store a value instead of tuples."""
 
 import json
 from collections import Counter
@@ -18,7 +18,7 @@ from tests.unit.windows.test_sessions import CLOSING, GAP, INPUT, by_definition,
 
 
 def test_sums_of_sessions_survive_what_dies() -> None:
-    """In a stream, where two sums become one."""
+    """In a stream, two sums may be merged into one."""
 
     def build() -> Topology:
         topology = TridentTopology("sums")
@@ -49,7 +49,7 @@ def test_sums_of_sessions_survive_what_dies() -> None:
 def test_a_stream_keeps_a_value_of_a_session_and_no_tuple(
     aggregator: Any, expected: list[int]
 ) -> None:
-    """However many there are."""
+    """The number of tuples does not matter."""
     window = Sessions(Duration(10)).with_timestamp_field("at")
     _, step = aggregate_step(
         aggregator, Fields("user"), Fields("n"), Fields("x"), Fields("user", "n", "at")
@@ -65,15 +65,15 @@ def test_a_stream_keeps_a_value_of_a_session_and_no_tuple(
 
 
 def test_other_aggregators_have_the_tuples_of_each_session_of_each_group() -> None:
-    """A reducer's."""
+    """The test uses a reducer."""
     from kstorm.trident import ReducerAggregator
 
     class Last(ReducerAggregator):
         def init(self) -> Any:
-            """None."""
+            """Starts without a value."""
 
         def reduce(self, current: Any, tuple: Any) -> Any:
-            """The new one."""
+            """Returns the new value."""
             return tuple[0]
 
     window = Sessions(Duration(10)).with_timestamp_field("at")
@@ -87,7 +87,7 @@ def test_other_aggregators_have_the_tuples_of_each_session_of_each_group() -> No
     assert sorted(tester.emitted()) == [["ann", 9], ["ann", 100], ["bob", 3]]
 
 
-def test_the_plan_says_what_sessions_there_are() -> None:
+def test_plan_shows_the_sessions() -> None:
     topology = TridentTopology("t")
     stream = topology.new_stream("in", FeederSpout("user", "at")).group_by("user")
     stream.window(Sessions(Duration.minutes(5)).with_timestamp_field("at"), CountOf(), "n")

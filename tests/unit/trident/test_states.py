@@ -1,4 +1,4 @@
-"""What streams keep: totals of all that ever came, states of one's own, and what they answer."""
+"""The states of streams: running totals, custom states, and their queries."""
 
 import json
 from collections import Counter
@@ -42,7 +42,7 @@ COUNTS = Counter(word for sentence in TEXT for word in sentence.split())
 
 
 def word_count(hint: int = 2) -> Topology:
-    """Storm's tutorial: sentences to counts, and queries of them."""
+    """Builds Storm's tutorial: a word count of sentences, and its queries."""
     topology = TridentTopology("wordcount")
     counts = (
         topology.new_stream("sentences", FeederSpout("sentence"))
@@ -60,7 +60,7 @@ def word_count(hint: int = 2) -> Topology:
 
 
 def last_counts(cluster: LocalCluster) -> dict[str, int]:
-    """The highest of each word that came out."""
+    """Returns the highest emitted count of each word."""
     found: dict[str, int] = {}
     for word, count in cluster.emitted("count"):
         found[word] = max(count, found.get(word, 0))
@@ -86,7 +86,10 @@ def test_words_are_counted_and_the_counts_can_be_asked() -> None:
 
 
 def test_counts_are_exact_whatever_dies() -> None:
-    """Random schedules of crashes, moves and refusals: no word is lost, none counts twice, and each total has one record."""
+    """With random crashes, moves and refusals, no word is lost or counted twice.
+
+    Each total has one record.
+    """
 
     def exact(cluster: KafkaCluster) -> None:
         records = [json.loads(record.value() or b"") for record in cluster.kafka.records("counts")]
@@ -100,7 +103,7 @@ def test_counts_are_exact_whatever_dies() -> None:
 
 
 def test_a_part_is_combined_before_it_travels() -> None:
-    """So a word travels once a batch, however often it is in it; and not where an operation would be a hop of its own."""
+    """A word is sent once per batch, however often it occurs. A separate hop is never added for it."""
     topology = word_count()
     assert topology.component("split").streams["default"].fields == Fields("word", "value")
     result = complete_topology(
@@ -115,7 +118,7 @@ def test_a_part_is_combined_before_it_travels() -> None:
 
 
 def test_only_the_fields_that_are_needed_travel() -> None:
-    """A sentence does not go along with each of its words; what all fields are given to needs them all."""
+    """A sentence is not sent with each of its words. An operation on all fields needs all of them."""
 
     def travelling(*given: Any) -> Fields:
         topology = TridentTopology("t")
@@ -146,7 +149,7 @@ def test_only_the_fields_that_are_needed_travel() -> None:
 )
 @pytest.mark.parametrize("mapped", [False, True], ids=["as they come", "in parts"])
 def test_a_total_of_all(aggregator: CombinerAggregator, total: Any, mapped: bool) -> None:
-    """Without groups there is one value."""
+    """Without groups, there is a single value."""
 
     def do(stream: Stream) -> Any:
         return (stream.map(lambda n: n) if mapped else stream).persistent_aggregate(
@@ -165,7 +168,7 @@ class Longest(ReducerAggregator):
         return [max(word, tuple["word"], key=len), seen + 1]
 
 
-def test_a_reducer_goes_on_from_what_is_stored() -> None:
+def test_reducer_continues_from_the_stored_value() -> None:
     def do(stream: Stream) -> Any:
         return stream.group_by("place").persistent_aggregate(
             kstorm_state(), "word", Longest(), "longest"
@@ -177,7 +180,7 @@ def test_a_reducer_goes_on_from_what_is_stored() -> None:
 
 
 class Known(StateUpdater):
-    """Emits what it sees for the first time."""
+    """Emits each value when it first occurs."""
 
     def update_state(
         self, state: MapState, tuples: Sequence[TridentTuple], collector: TridentCollector
@@ -204,7 +207,7 @@ def test_an_updater_does_as_it_likes() -> None:
 
 
 def test_a_query_sees_results_and_not_what_is_kept() -> None:
-    """Of an average, and by two fields."""
+    """The test queries an average by two fields."""
     topology = TridentTopology("t")
     spout, asked = FeederSpout("a", "b", "n"), FeederSpout("p", "q")
     means = (
@@ -245,7 +248,7 @@ def test_keys_that_differ_are_stored_apart(keys: tuple[list[Any], list[Any]]) ->
 
 
 def test_several_can_be_read_and_changed_at_once() -> None:
-    """Storm's `MapState`."""
+    """This is Storm's `MapState`."""
     kept: dict[str, Any] = {}
 
     class State:
@@ -268,8 +271,8 @@ def test_several_can_be_read_and_changed_at_once() -> None:
     assert state.get() == "all"
 
 
-def test_what_a_batch_changed_is_taken_back_with_it() -> None:
-    """A tuple that fails is tried again alone, and is a dead letter in the end; those of its batch count once."""
+def test_changes_of_a_failed_batch_are_undone() -> None:
+    """A failed tuple is retried alone, and becomes a dead letter in the end. The others count once."""
 
     class Picky(CombinerAggregator):
         def init(self, tuple: TridentTuple) -> int:

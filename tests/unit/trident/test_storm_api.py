@@ -1,4 +1,4 @@
-"""Storm's "Trident API Overview", from its beginning to its end: each of its examples, written here, with its own tuples."""
+"""Storm's "Trident API Overview", in its order: each of its examples, with its own tuples."""
 
 import functools
 from collections import Counter
@@ -62,7 +62,7 @@ def test_a_filter_of_all_fields() -> None:
 
 
 def test_debug_and_equals(capsys: pytest.CaptureFixture[str]) -> None:
-    """The built-in filters."""
+    """These filters are built-in."""
     rows: Rows = [[1, 1], [1, 2], [None, None], [None, 1]]
     found = came_out(
         lambda s: s.each(Fields("a", "b"), Equals()).each("a", Debug("same")), ["a", "b"], rows
@@ -88,7 +88,7 @@ def test_debug_and_equals(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_map_and_flat_map(do: Any, fields: list[str], expected: Rows) -> None:
-    """Without output fields they keep the stream's, with some these are all that is left."""
+    """Without output fields they keep the stream's fields. Otherwise only the given ones remain."""
     assert came_out(do, ["word"], [["the cow"]]) == expected
     assert (
         list(
@@ -149,7 +149,7 @@ VEHICLES = [Vehicle("slow", 20, 0.9), Vehicle("fast", 90, 0.4), Vehicle("middlin
 
 
 def by_speed(one: TridentTuple, other: TridentTuple) -> int:
-    """A comparator, of two tuples."""
+    """A comparator of two tuples."""
     return int(one["vehicle"][1] - other["vehicle"][1])
 
 
@@ -179,7 +179,7 @@ def test_the_extremes_by_a_comparator(do: Any, expected: Rows) -> None:
 
 
 def test_the_first_of_a_batch() -> None:
-    """Storm's `FirstN`, which is an assembly."""
+    """Storm's `FirstN` is an assembly."""
     (rows, *_) = PARTITIONS
     for assembly, expected in (
         (FirstN(2, "count"), [[123, 2], [62, 17]]),
@@ -214,7 +214,7 @@ def test_the_first_of_a_batch() -> None:
 
 
 class CountAsAggregator(Aggregator):
-    """What Storm's `CountAggregator` is: an `Aggregator`, with its own state."""
+    """A copy of Storm's `CountAggregator`: an `Aggregator` with its own state."""
 
     def init(self, batch_id: Any, collector: TridentCollector) -> list[int]:
         return [0]
@@ -263,7 +263,7 @@ class CountAsAggregator(Aggregator):
     ],
 )
 def test_windows_by_count_and_by_duration(do: Any, expected: list[int]) -> None:
-    """The tutorial's `TumblingCountWindow` and its like."""
+    """These include the tutorial's `TumblingCountWindow`."""
     seen: list[int] = []
     topology = TridentTopology("t")
     words = topology.new_stream("spout1", FeederSpout("sentence")).each(
@@ -316,7 +316,7 @@ def test_a_sum_of_each_partition() -> None:
 
 @pytest.mark.parametrize("count", [CountByCombination, CountByReduction, CountAsAggregator])
 def test_the_three_kinds_of_aggregators(count: Any) -> None:
-    """A count as each of them, of a batch and of its groups."""
+    """Each kind counts a batch and its groups."""
     for rows in TASKS:
         assert of_partition(lambda s: s.partition_aggregate(count(), "n"), ["a", "b"], rows) == [
             [len(rows)]
@@ -332,7 +332,7 @@ def test_the_three_kinds_of_aggregators(count: Any) -> None:
 
 
 def chain(stream: Any, verb: str, *others: tuple[Any, ...]) -> Stream:
-    """Count, the sum of `b`, and what else is given."""
+    """Builds a chain of the count, the sum of `b`, and the given aggregator."""
     begun = stream.chained_agg()
     for given in ((Count(), Fields("count")), (Fields("b"), Sum(), Fields("sum")), *others):
         begun = getattr(begun, verb)(*given)
@@ -341,7 +341,7 @@ def chain(stream: Any, verb: str, *others: tuple[Any, ...]) -> Stream:
 
 
 def test_a_chain_of_each_partition() -> None:
-    """One tuple with all results."""
+    """One tuple has all results."""
     for rows, expected in zip(TASKS, [[2, 3], [2, 11], [3, 20]], strict=True):
         assert of_partition(lambda s: chain(s, "partition_aggregate"), ["a", "b"], rows) == [
             expected
@@ -349,7 +349,7 @@ def test_a_chain_of_each_partition() -> None:
 
 
 class Each(Aggregator):
-    """Emits what it is given."""
+    """Emits its input."""
 
     def init(self, batch_id: Any, collector: TridentCollector) -> None:
         return None
@@ -380,7 +380,7 @@ class FilteredOut(Each):
     "others", [[], [(CountByReduction(), Fields("again"))]], ids=["combiners", "mixed"]
 )
 def test_a_chain_of_groups_over_several_tasks(others: Any) -> None:
-    """Combiners do a part before tuples travel; one of another kind has all of them travel."""
+    """Combiners do their part before the hop. Any other aggregator needs all tuples to be sent."""
     topology = TridentTopology("t")
     stream = (
         topology.new_stream("in", FeederSpout("a", "b")).map(lambda a, b: (a, b)).name("before")
@@ -397,7 +397,7 @@ def test_a_chain_of_groups_over_several_tasks(others: Any) -> None:
 
 
 def test_chain_emits_results() -> None:
-    """An average keeps a sum and a count."""
+    """An average stores a sum and a count, but emits the mean."""
     found = of_partition(
         lambda s: chain(s, "partition_aggregate", ("b", Average(), "mean")), ["a", "b"], TASKS[2]
     )

@@ -1,4 +1,4 @@
-"""Joins of streams: those of Storm's "Merges and joins", and its outer joins, which are of windows here."""
+"""Joins of streams: Storm's "Merges and joins", and its outer joins, which are windowed here."""
 
 import json
 from collections import Counter
@@ -31,7 +31,7 @@ ONLY_RIGHT = [["m", None, None, 8]]
 
 
 def joined(outputs: Any = ("key", "a", "b", "c"), **how: Any) -> Topology:
-    """Storm's example: `["key", "val1", "val2"]` with `["x", "val1"]`."""
+    """Builds Storm's example: `["key", "val1", "val2"]` with `["x", "val1"]`."""
     topology = TridentTopology("t")
     stream1 = topology.new_stream("one", FeederSpout("key", "val1", "val2"))
     stream2 = topology.new_stream("two", FeederSpout("x", "val1"))
@@ -40,14 +40,14 @@ def joined(outputs: Any = ("key", "a", "b", "c"), **how: Any) -> Topology:
 
 
 def end_window(cluster: LocalCluster, seconds: float = 60) -> None:
-    """Has it end, and the epoch that it is in."""
+    """Ends the window and its epoch."""
     for each in (seconds, 5.0):
         cluster.advance_time(each)
         cluster.run_until_idle()
 
 
 def together(cluster: LocalCluster, **rows: Rows) -> None:
-    """Has streams begin with these tuples at one time."""
+    """Feeds the streams these tuples at one time."""
     for name, found in rows.items():
         spout: Any = cluster.topology.component(name).component
         for row in found:
@@ -56,7 +56,7 @@ def together(cluster: LocalCluster, **rows: Rows) -> None:
 
 
 def came_out_of(topology: Topology) -> Rows:
-    """After a window."""
+    """Returns the output after a window."""
     with LocalCluster(topology) as cluster:
         together(cluster, one=LEFT, two=RIGHT)
         end_window(cluster)
@@ -81,13 +81,13 @@ def test_each_kind_within_a_window(kind: str, expected: Rows) -> None:
 
 
 def test_join_without_a_window_covers_the_whole_history() -> None:
-    """Whichever comes first."""
+    """The order of arrival does not matter."""
     assert came_out_of(joined()) == BOTH
 
 
 @pytest.mark.parametrize("how", [{}, {"window": MINUTE}])
 def test_fields_may_be_preserved(how: Any) -> None:
-    """All of each stream, in its order."""
+    """All fields of each stream are kept, in order."""
     topology = TridentTopology("t")
     one = topology.new_stream("one", FeederSpout("val1", "key", "val2")).project(
         "val1", "key", "val2"
@@ -102,7 +102,7 @@ def test_fields_may_be_preserved(how: Any) -> None:
 
 
 def test_a_missing_sides_key_is_there() -> None:
-    """As in Storm, in the fields of both."""
+    """The fields of each side have it, as in Storm."""
     found = came_out_of(
         joined(["k", "a", "b", "x", "c"], kind="full", window=MINUTE, mode="preserve")
     )
@@ -111,7 +111,7 @@ def test_a_missing_sides_key_is_there() -> None:
 
 
 def test_tuples_of_different_windows_do_not_pair() -> None:
-    """Each side comes out alone."""
+    """Each side is emitted separately."""
     with LocalCluster(joined(kind="full", window=MINUTE)) as cluster:
         for spout, row in (("one", LEFT[0]), ("two", RIGHT[0])):
             feed(cluster, spout, row)
@@ -120,7 +120,7 @@ def test_tuples_of_different_windows_do_not_pair() -> None:
 
 
 def by_event_time() -> Topology:
-    """A full join of what happened within 10 ms."""
+    """Builds a full join of events within 10 ms."""
     topology = TridentTopology("t")
     one, two = (topology.new_stream(name, FeederSpout("k", name, "at")) for name in ("one", "two"))
     window = Window(Duration(10)).with_timestamp_field("at").with_lag(Duration(100))
@@ -136,7 +136,10 @@ CLOSING = [[9, 0, 1000]]
 
 
 def test_an_outer_join_is_exact_whatever_dies() -> None:
-    """Each pair of a window once, and what has no partner in it once. A window has its end, and not its start."""
+    """Each pair of a window appears once, and each tuple without a partner once.
+
+    A window includes its end, and not its start.
+    """
     pairs = [(a, b) for a in ONE for b in TWO if a[0] == b[0] and -a[2] // 10 == -b[2] // 10]
     expected: Counter[tuple[int | None, int | None]] = Counter((a[1], b[1]) for a, b in pairs)
     expected.update((a[1], None) for a in ONE if a not in [pair[0] for pair in pairs])
@@ -183,7 +186,7 @@ def test_joins_that_cannot_be(how: Any, message: str) -> None:
 
 
 def test_a_merge_of_three() -> None:
-    """Under the first one's names."""
+    """The names are those of the first stream."""
     topology = TridentTopology("t")
     streams = [topology.new_stream(name, FeederSpout(name)) for name in ("a", "b", "c")]
     topology.merge(*streams).map(lambda value: value).name("out")
@@ -194,13 +197,13 @@ def test_a_merge_of_three() -> None:
 
 
 def last_hour(topology: TridentTopology) -> tuple[Stream, Stream]:
-    """What Storm's page says of windowed joins: one side is kept for an hour."""
+    """Builds the streams of Storm's section on windowed joins, which keeps one side for an hour."""
     views = topology.new_stream("views", FeederSpout("user", "page"))
     return views, topology.new_stream("buys", FeederSpout("buyer", "cents"))
 
 
 def test_the_last_hour_of_one_side() -> None:
-    """By a sliding window of both sides."""
+    """A sliding window applies to both sides."""
     topology = TridentTopology("t")
     views, buys = last_hour(topology)
     window = Window(Duration.hours(1), Duration.minutes(30))
@@ -218,7 +221,7 @@ def test_the_last_hour_of_one_side() -> None:
 
 
 def test_join_by_tuple_count_can_be_aggregated() -> None:
-    """What comes out is a stream."""
+    """A join returns a stream."""
     topology = TridentTopology("t")
     one, two = (topology.new_stream(name, FeederSpout("k", name)) for name in ("one", "two"))
     pairs = topology.join(one, "k", two, "k", ["k", "a", "b"], window=Window(Tuples(2)))

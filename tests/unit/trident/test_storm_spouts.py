@@ -1,4 +1,4 @@
-"""Storm's "Trident spouts", from its beginning to its end."""
+"""Storm's "Trident spouts", in its order."""
 
 import pytest
 
@@ -18,15 +18,15 @@ from kstorm.trident import (
 )
 
 
-def test_a_spout_of_ones_own() -> None:
-    """An `IRichSpout`, under the stream's id."""
+def test_user_defined_spout() -> None:
+    """It is an `IRichSpout` with the stream's id."""
     topology = TridentTopology("t")
     topology.new_stream("myspoutid", FeederSpout("word")).map(str.upper)
     assert [spec.id for spec in topology.build().spouts] == ["myspoutid"]
 
 
 def test_a_spout_that_cannot_be_processed_exactly_once_is_refused() -> None:
-    """Storm's non-transactional spouts: it takes them, and counts too much then."""
+    """Storm accepts these non-transactional spouts, and overcounts."""
     topology = TridentTopology("t")
     topology.new_stream("queue", RabbitMQSpout(RabbitMQConfig("orders"))).map(len)
     with pytest.raises(TopologyError, match=r"exactly.once"):
@@ -45,7 +45,10 @@ def test_two_streams_of_one_id_are_refused() -> None:
 def test_positions_are_in_zookeeper_under_the_streams_id(
     kind: type[OpaqueTridentKafkaSpout],
 ) -> None:
-    """`transactional.zookeeper.root` is `/transactional`; the topology's name is under it, as ids are a topology's own."""
+    """`transactional.zookeeper.root` is `/transactional`.
+
+    The topology's name is below it, because ids belong to a topology.
+    """
     topology = TridentTopology("t")
     topology.new_stream("spout1", kind(TridentKafkaConfig(KafkaHosts(), "lines"))).map(len)
     (spout,) = [spec.component for spec in topology.build().spouts]
@@ -54,7 +57,7 @@ def test_positions_are_in_zookeeper_under_the_streams_id(
 
 
 def test_pipelining() -> None:
-    """`topology.max.spout.pending` says how many messages are under way, not how many batches."""
+    """`topology.max.spout.pending` limits the pending messages, not the pending batches."""
     config = Config(topology_processing_guarantee=EXACTLY_ONCE, topology_max_spout_pending=7)
     topology = TridentTopology("t", config)
     words = topology.new_stream("in", FeederSpout("word")).group_by("word")

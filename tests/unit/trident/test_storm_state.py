@@ -1,4 +1,4 @@
-"""Storm's "Trident State", from its beginning to its end: each of its examples, written here, with its own figures."""
+"""Storm's "Trident State", in its order: each of its examples, with its own numbers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,12 +32,15 @@ from tests.unit.trident.streams import Split, feed
 from tests.unit.trident.test_outside import Memory
 from tests.unit.trident.test_outside import State as OwnState
 
-# "Transactional spouts": what the database has amid epoch 3, and after it.
+# "Transactional spouts": the database during and after epoch 3.
 
 
 def test_partly_written_epoch_gives_the_same_result() -> None:
-    """The page's `man`, `dog` and `apple`: `dog` has epoch 3 already. Storm skips it, since the batch is the same; here the
-    changelog has the values of epoch 3, and both are written, `dog` as it was."""
+    """The page's `man`, `dog` and `apple`: the row of `dog` already has epoch 3.
+
+    Storm skips it, because the batch is the same. Here the changelog has the values of epoch 3, and
+    both rows are written, `dog` unchanged.
+    """
     memory = Memory()
     memory.rows = {"man": [1, 3], "dog": [3, 4], "apple": [2, 10]}
     state: Any = OwnState({"x/txid": 3, "x/p/man": [3, 5], "x/p/dog": [3, 4]})
@@ -58,7 +61,7 @@ def test_partly_written_epoch_gives_the_same_result() -> None:
     ],
 )
 def test_an_opaque_value(txid: int, stored: list[Any]) -> None:
-    """Of another epoch it goes on from the value, of the same one from the value before."""
+    """A new epoch starts from the value, and a repeated one from the previous value."""
     memory = Memory()
     memory.rows = {"a": [2, [4], [1]]}
     state: Any = OwnState({"x/txid": txid - 1})
@@ -76,7 +79,7 @@ def test_an_opaque_value(txid: int, stored: list[Any]) -> None:
 
 
 class Locations:
-    """A database of one's own, outside of all processes."""
+    """A user's own database, outside of all processes."""
 
     def __init__(self) -> None:
         self.rows: dict[int, str] = {}
@@ -123,7 +126,7 @@ class LocationUpdater(StateUpdater):
 
 
 def test_locations() -> None:
-    """Changed by one stream; asked by another, as a static state of the same database."""
+    """One stream updates them. Another queries a static state of the same database."""
     database = Locations()
     topology = TridentTopology("locations")
     factory = LocationDBFactory(database)
@@ -144,7 +147,10 @@ def test_locations() -> None:
 
 
 def test_a_map_state() -> None:
-    """`multiGet`, `multiUpdate`, `multiPut`, and what Storm's `RemovableMapState` and `ITupleCollection` add."""
+    """It has `multiGet`, `multiUpdate` and `multiPut`.
+
+    It also has Storm's `RemovableMapState` and `ITupleCollection`.
+    """
     own: Any = OwnState()
     state = MapState(own)
     state.multi_put([["a", 1], ["[b"]], [1, 2])
@@ -161,7 +167,7 @@ def test_a_map_state() -> None:
 
 
 def all_of_it(number: Any = Count) -> Any:
-    """A count of all tuples, and one by word; both are asked for by another stream."""
+    """Builds a count of all tuples and one by word. Another stream queries both."""
     topology = TridentTopology("t")
     words = (
         topology.new_stream("in", FeederSpout("sentence"))
@@ -189,7 +195,7 @@ def all_of_it(number: Any = Count) -> Any:
 
 
 def test_state_without_groups_has_one_value() -> None:
-    """Storm's `SnapshotGet`, however many tasks there are."""
+    """This is Storm's `SnapshotGet`, for any number of tasks."""
     with LocalCluster(all_of_it()) as cluster:
         feed(cluster, "asked", *([number] for number in range(5)))
         feed(cluster, "in", ["the cow the"])
@@ -200,7 +206,7 @@ def test_state_without_groups_has_one_value() -> None:
 
 
 def test_all_entries_of_a_state_can_be_queried() -> None:
-    """Storm's `TupleCollectionGet`: each task answers for its part."""
+    """This is Storm's `TupleCollectionGet`: each task returns its part."""
     with LocalCluster(all_of_it()) as cluster:
         feed(cluster, "in", ["the cow jumped over the moon"])
         feed(cluster, "asked", [1])
@@ -226,7 +232,7 @@ def test_state_query_returns_results() -> None:
 
 
 def test_database_state_cannot_list_its_keys() -> None:
-    """Which keys are whose, the database does not know."""
+    """The database cannot assign keys to tasks."""
     topology = TridentTopology("t")
     words = topology.new_stream("in", FeederSpout("word"))
     counts = words.group_by("word").persistent_aggregate(OpaqueMap(Memory()), Count(), "count")
@@ -234,7 +240,7 @@ def test_database_state_cannot_list_its_keys() -> None:
     asked.state_query(counts, (), TupleCollectionGet(), Fields("word", "count")).name("all")
     with pytest.raises(
         StorageError, match="a state in a database does not list"
-    ):  # for queries of one's own
+    ):  # for user-defined queries
         ResultMap(OpaqueMap(Memory()).map("count/0"), str).get_tuples()
     with pytest.raises(
         TopologyError,

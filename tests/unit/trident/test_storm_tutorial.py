@@ -1,4 +1,4 @@
-"""Storm's Trident tutorial, from its beginning to its end: each of its examples, written here."""
+"""Storm's Trident tutorial, in its order: each of its examples."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ COUNTS = Counter(word for sentence in SENTENCES for word in sentence.split())
 
 
 class SumOfAll(ReducerAggregator):
-    """The sum of a question's counts, and of how many of its words it is made."""
+    """The sum of a query's counts, and the number of words in it."""
 
     def init(self) -> list[int]:
         return [0, 0]
@@ -49,10 +49,10 @@ class SumOfAll(ReducerAggregator):
 
 
 def words() -> Topology:
-    """Counts of words, and the sum of the counts for a list of words.
+    """Builds the counts of words, and their sum for a list of words.
 
-    Storm's second stream is of DRPC, each request of which is a batch. Here it is a topic of questions; the answer is a state by
-    question, and is complete when it has all of its words.
+    Storm's second stream is DRPC, where each request is a batch. Here it is a topic of queries. The
+    answer is a state by query, and is complete when it has all words of the query.
     """
     topology = TridentTopology("words")
     counts = (
@@ -93,7 +93,7 @@ def test_the_count_of_words_and_the_sum_of_some_of_them() -> None:
 
 
 def test_words_without_a_count_are_left_out() -> None:
-    """By the tutorial's `FilterNull` and `Sum`: of each batch of a question's words a part of its sum."""
+    """The tutorial uses `FilterNull` and `Sum`. Each batch adds its part of a query's sum."""
 
     def do(stream: Any) -> Any:
         return stream.each(Fields("count"), FilterNull()).partition_aggregate(
@@ -105,7 +105,7 @@ def test_words_without_a_count_are_left_out() -> None:
 
 
 def test_reads_of_a_batch_are_one_and_so_are_writes() -> None:
-    """The tutorial's "20 updates": one question to a database, which has them all. The epoch has one write as well."""
+    """The tutorial's "20 updates": one query reads all keys, and the epoch makes one write."""
     questions: list[int] = []
 
     class Database(State):
@@ -128,7 +128,7 @@ def test_reads_of_a_batch_are_one_and_so_are_writes() -> None:
 
 
 def test_parts_are_counted_before_tuples_travel() -> None:
-    """The tutorial's "partial aggregations": what leaves the bolt that splits is a count for each word."""
+    """These are the tutorial's "partial aggregations": the bolt that splits sends a count per word."""
     topology = TridentTopology("t")
     stream = (
         topology.new_stream("in", FeederSpout("sentence"))
@@ -157,7 +157,7 @@ REACH = {
 
 
 class SingleKey(State):
-    """A database of one's own."""
+    """A user's own database."""
 
     def __init__(self, rows: dict[str, list[str]]) -> None:
         self._rows = rows
@@ -175,7 +175,7 @@ class SingleKeyFactory(StateFactory):
 
 
 class ExpandList(Function):
-    """A tuple for each of a list."""
+    """Emits a tuple per list element."""
 
     def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:
         for each in tuple[0] or ():
@@ -183,7 +183,7 @@ class ExpandList(Function):
 
 
 class One(CombinerAggregator):
-    """1, of however many."""
+    """Returns 1 for any number of tuples."""
 
     def init(self, tuple: TridentTuple) -> int:
         return 1
@@ -196,7 +196,7 @@ class One(CombinerAggregator):
 
 
 class OnceMore(ReducerAggregator):
-    """How many different values, one after the other."""
+    """Counts distinct values one by one."""
 
     def init(self) -> list[str]:
         return []
@@ -206,8 +206,11 @@ class OnceMore(ReducerAggregator):
 
 
 def test_reach() -> None:
-    """Spread over tasks, as in the tutorial. Who asks is in the stream, since there is no batch that ends with a request: the reach
-    that comes out grows until it is whole, which is the last of a URL."""
+    """The query is spread over tasks, as in the tutorial.
+
+    The request is a field of the stream, because no batch ends with a request. The reach grows until
+    it is complete, which is its last value.
+    """
     topology = TridentTopology("reach")
     urls_to_tweeters = topology.new_static_state(SingleKeyFactory(TWEETERS))
     tweeters_to_followers = topology.new_static_state(SingleKeyFactory(FOLLOWERS))
@@ -233,7 +236,7 @@ def test_reach() -> None:
 
 
 class DistinctByRequest(Aggregator):
-    """How many followers each request of a batch has."""
+    """Counts the distinct followers per request of a batch."""
 
     def init(self, batch_id: Any, collector: TridentCollector) -> dict[str, set[str]]:
         return {}
@@ -249,7 +252,7 @@ class DistinctByRequest(Aggregator):
 
 
 def test_reach_in_one_task() -> None:
-    """Without a repartitioning what becomes of a request stays in its batch: one answer, and it is whole."""
+    """Without repartitioning, a request stays in its batch, and its single answer is complete."""
     topology = TridentTopology("reach")
     (
         topology.new_stream("reach", FeederSpout("args"))
@@ -313,7 +316,7 @@ def test_the_fields_of_aggregators_take_the_place_of_tuples() -> None:
 
 
 def test_tuples_travel_where_they_have_to() -> None:
-    """Operations up to a group or a shuffle are one bolt, and the state begins the next."""
+    """Operations up to a group or a shuffle are one bolt, and the state starts the next."""
     topology = TridentTopology("t")
     stream = (
         topology.new_stream("in", FeederSpout("a", "b"))

@@ -12,8 +12,8 @@ from kstorm.windows import Duration
 from tests.unit.trident.streams import came_out, wired
 
 
-def test_so_many_tuples_each() -> None:
-    """Of one task; without groups one value a window."""
+def test_window_by_count() -> None:
+    """The windows are per task. Without groups, each window has one value."""
     found = came_out(
         lambda s: s.tumbling_window(Tuples(2), "n", Sum(), "sum"), ["n"], [[1], [2], [3], [4], [5]]
     )
@@ -29,7 +29,7 @@ def test_windows_that_overlap() -> None:
 
 
 def by_minute() -> Topology:
-    """Cents of each shop, a minute, by what the tuples say."""
+    """Builds the sum of cents per shop and minute of event time."""
     topology = TridentTopology("t")
     window = Window(Duration.minutes(1)).with_timestamp_field("at").with_lag(Duration.seconds(10))
     (
@@ -70,14 +70,14 @@ def test_event_time_by_group() -> None:
     ],
 )
 def test_the_extremes_of_a_batch(do: Any, expected: list[Any]) -> None:
-    """Whole tuples; over all batches it is one of those that come out."""
+    """The output has whole tuples. Across batches, the overall extreme is among them."""
     rows: list[list[Any]] = [["a", 5], ["b", 1], ["c", 9], ["d", None]]
     assert expected in came_out(do, ["name", "n"], rows)
     assert list(wired("n", do=lambda s: s.min_by("n")).components) == ["in", "min-by"]
 
 
-def test_a_window_goes_on() -> None:
-    """What comes out of one is a stream."""
+def test_window_is_a_stream() -> None:
+    """A window returns a stream."""
 
     def do(stream: Stream) -> Stream:
         return stream.tumbling_window(Tuples(1), Count(), "n").map(lambda n: n + 1, "m")

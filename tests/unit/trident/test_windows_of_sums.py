@@ -1,4 +1,4 @@
-"""Windows that keep a value for each group in place of tuples: they show what windows of tuples would."""
+"""Windows that store a value per group instead of tuples. Their results are those of tuple windows."""
 
 import json
 from collections import Counter, defaultdict
@@ -24,7 +24,7 @@ FIELDS = Fields("key", "n", "at")
 
 
 def sums(window: Window) -> Any:
-    """The bolt that adds up `n` by `key`."""
+    """Builds the bolt that sums `n` by `key`."""
     return window_bolt(
         window,
         aggregate_step(Sum(), Fields("key"), Fields("n"), Fields("sum"), FIELDS)[1],
@@ -32,8 +32,8 @@ def sums(window: Window) -> Any:
     )
 
 
-def test_it_keeps_tuples_only_where_it_has_to() -> None:
-    """Where windows end by numbers of tuples."""
+def test_tuples_are_stored_only_for_windows_by_count() -> None:
+    """It needs the tuples only if windows end by count."""
     assert type(sums(Window(Duration(10)))) is CombiningBolt
     assert type(sums(Window(Count(10)))) is not CombiningBolt
     assert type(sums(Window(Duration(10), Count(2)))) is not CombiningBolt
@@ -42,7 +42,7 @@ def test_it_keeps_tuples_only_where_it_has_to() -> None:
 def by_definition(
     tuples: Sequence[tuple[str, int, int]], length: int, slide: int, until: int
 ) -> list[list[Any]]:
-    """All sums of all windows, window by window."""
+    """Returns all sums of all windows, one window after the other."""
     found: list[list[Any]] = []
     for end in range(-40 // slide * slide, until + 1, slide):
         totals: dict[str, int] = defaultdict(int)
@@ -66,7 +66,7 @@ def by_definition(
     st.integers(1, 25),
     st.integers(0, 20),
 )
-def test_sums_are_what_they_are_by_definition(
+def test_sums_match_their_definition(
     many: int,
     at_once: int,
     rounds: list[list[tuple[str, int, int]]],
@@ -74,8 +74,10 @@ def test_sums_are_what_they_are_by_definition(
     slide: int,
     lag: int,
 ) -> None:
-    """Of all that was not late, each window once, whatever length and slide have in common; read by panes or by chains; whole or
-    key by key."""
+    """The sums cover all tuples that are not late, and each window is shown once.
+
+    This holds for any length and slide, for panes and chains, and for whole or partial reads.
+    """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pane_aggregates, "MANY", many)
         patched.setattr(pane_aggregates, "LINK", 2)
@@ -87,7 +89,7 @@ def test_sums_are_what_they_are_by_definition(
 def check_by_definition(
     rounds: list[list[tuple[str, int, int]]], length: int, slide: int, lag: int
 ) -> None:
-    """Of one kind of manager."""
+    """Compares one kind of manager with the definition."""
     window = Window(Duration(length), Duration(slide)).with_timestamp_field("at")
     tester = BoltTester(sums(window.with_lag(Duration(lag)) if lag else window), FIELDS)
     kept: list[tuple[str, int, int]] = []
@@ -102,7 +104,7 @@ def check_by_definition(
         runs: Any = tester._runs
         while runs._more:
             tester.tick()
-        runs._restore()  # what is in memory is what is stored
+        runs._restore()  # restores the stored state
         watermark = max(watermark, latest - lag)
     shown, rest = tester.emitted(), by_definition(kept, length, slide, watermark)
     assert Counter(map(tuple, shown)) == Counter(map(tuple, rest))
@@ -116,21 +118,21 @@ def check_by_definition(
 
 
 LONG_AFTER = 1000
-"""When every window has ended."""
+"""A time after the end of every window."""
 
 
 class FailingError(Exception):
-    """What a user's aggregator raises."""
+    """The error of a user's aggregator."""
 
 
 class Failing:
-    """Adds, and raises now and then: after so many times, and then after so many more."""
+    """Adds numbers, and raises after each of the given counts of calls."""
 
     def __init__(self, after: Sequence[int]) -> None:
         self._after = list(after)
 
     def __call__(self, one: int, other: int) -> int:
-        """The sum."""
+        """Returns the sum."""
         if self._after:
             self._after[0] -= 1
             if not self._after[0]:
@@ -152,7 +154,7 @@ class Failing:
     st.lists(st.integers(1, 12), max_size=6),
     st.lists(st.booleans(), max_size=12),
 )
-def test_a_window_that_raises_or_stops_goes_on(
+def test_window_continues_after_an_error_or_a_stop(
     kind: type[panes.PaneManager],
     rounds: list[list[tuple[str, int, int]]],
     length: int,
@@ -160,8 +162,10 @@ def test_a_window_that_raises_or_stops_goes_on(
     failures: list[int],
     stops: list[bool],
 ) -> None:
-    """At least once, what an execution has done to the state stays there, and the same part comes once more. Where somebody stops
-    amid a window, the next call gives the rest. Here a part is two keys."""
+    """With at least once, the changes of a failed execution stay, and the same part is shown again.
+
+    If a reader stops within a window, the next call returns the rest. A part here is two keys.
+    """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(panes, "PIECE", 2)
         patched.setattr(pane_aggregates, "LINK", 2)
@@ -179,12 +183,12 @@ def test_a_window_that_raises_or_stops_goes_on(
         for key, value, at in given:
             expected[end, key] += value if end - length < at <= end else 0
     assert run.found == +expected
-    if slide <= length:  # else what came to a pause between two windows goes with the next one
+    if slide <= length:  # otherwise a pane between two windows goes with the next window
         assert list(run.state.items()) == [], "nothing is kept when all has passed"
 
 
 class Run:
-    """Sums that are shown among failures, by one kind of manager. Whoever reads them stops at a part where `stops` says so."""
+    """Reads the sums of one kind of manager despite failures. `stops` interrupts the reader."""
 
     def __init__(
         self,
@@ -207,7 +211,7 @@ class Run:
         self.found: dict[tuple[int, str], int] = {}
 
     def until_done(self, do: Callable[[], None]) -> None:
-        """Again and again, with a manager as it was stored. Then all is stored."""
+        """Shows windows repeatedly, with a restored manager each time, until all is done."""
         done = False
         while not done:
             with suppress(FailingError):
@@ -225,12 +229,12 @@ class Run:
         self.state._make_room()
 
     def add(self, key: str, value: int, at: int) -> None:
-        """A tuple."""
+        """Adds a tuple."""
         row: Any = (key, value)
         self._manager.add(at, row)
 
     def show(self, time: int) -> None:
-        """All that is due. No sum comes twice."""
+        """Shows all due windows. No sum is repeated."""
         for window in self._manager.due(time):
             if self._stops and self._stops.pop():
                 return
@@ -240,7 +244,7 @@ class Run:
 
 
 def fold(row: Any) -> tuple[str, Sequence[Any], Any]:
-    """Of a key and a value."""
+    """Returns the key, the key as a list, and the value."""
     key, value = row
     return key, [key], value
 
@@ -250,7 +254,7 @@ CLOSING = [[key, 0, 1000] for key in "abc"]
 
 
 def build() -> Topology:
-    """Sums of each key in windows of 20 ms, every 10."""
+    """Builds sums per key in windows of 20 ms, every 10 ms."""
     topology = TridentTopology("sums")
     window = Window(Duration(20), Duration(10)).with_timestamp_field("at").with_lag(Duration(100))
     stream = topology.new_stream("in", FeederSpout("key", "n", "at")).group_by("key")
@@ -260,7 +264,7 @@ def build() -> Topology:
 
 @pytest.mark.parametrize("many", [0, 1000])
 def test_sums_are_exact_whatever_dies(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is late here, as the lag is longer than all. Read pane by pane or by chains."""
+    """The lag is longer than the test, so nothing is late. Reads are by panes or by chains."""
     monkeypatch.setattr(pane_aggregates, "MANY", many)
     expected = Counter(
         (key, total)
@@ -279,7 +283,7 @@ def test_sums_are_exact_whatever_dies(many: int, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_look_at_long_windows_changes_little_and_reads_little() -> None:
-    """Whatever look it is: the keys do not turn their chains all at once, and no window is read whole."""
+    """Keys do not rebuild their chains at the same time, and no window is read as a whole."""
     tester = BoltTester(sums(Window(Duration(200), Duration(1)).with_timestamp_field("at")), FIELDS)
     assert type(tester._runs._manager) is pane_aggregates.PaneAggregateManager  # type: ignore[union-attr]
     put, get = tester._state.put, tester._state.get

@@ -1,4 +1,4 @@
-"""What is refused, and in which words; names, hints, and what a plan shows."""
+"""Rejected streams and their messages, and the names, hints and plans of valid ones."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ from tests.unit.trident.streams import Split, wired
 
 
 def test_all_wrong_fields_are_named_with_their_lines() -> None:
-    """At once, and not what follows from them."""
+    """They are in one error, without consequential mistakes."""
 
     def do(stream: Stream) -> None:
         stream.each("sentnce", Split(), "word").group_by("word").aggregate(Count(), "n")
@@ -84,7 +84,7 @@ def test_invalid_wiring_is_refused(do: Any, said: str) -> None:
 
 
 class Pairs(Aggregator):
-    """Is no value."""
+    """An aggregator without an operation."""
 
 
 def test_trident_requires_exactly_once() -> None:
@@ -120,7 +120,7 @@ def test_invalid_output_of_an_operation_is_refused(do: Any, said: str) -> None:
 
 
 def test_the_seeds_listing() -> None:
-    """With the attribute `scheme` set afterwards, by both kinds of spouts."""
+    """The attribute `scheme` is set later, for both kinds of spouts."""
     for kind in (OpaqueTridentKafkaSpout, TransactionalTridentKafkaSpout):
         topology = TridentTopology("wordcount")
         config = TridentKafkaConfig(KafkaHosts(), "test-topic")
@@ -152,7 +152,7 @@ def hinted() -> Topology:
 
 
 def test_hints_and_names() -> None:
-    """A hint holds back to the last repartitioning."""
+    """A hint applies back to the last repartitioning."""
     found = {id: (spec.parallelism, spec.num_tasks) for id, spec in hinted().components.items()}
     assert found == {"in": (2, 4), "lower": (3, 3), "totals": (5, 10)}
 
@@ -165,12 +165,12 @@ def test_ids_are_derived_from_operations() -> None:
 
 
 def len_of(*row: Any) -> int:
-    """How many."""
+    """Returns the number of values."""
     return len(row)
 
 
 def test_a_stream_ends_in_a_topic() -> None:
-    """As JSON, by its key."""
+    """The records are JSON with the stream's key."""
     kafka = FakeKafka({"out": 2})
 
     def do(stream: Stream) -> None:
@@ -207,7 +207,7 @@ def test_the_plan_can_be_read_and_drawn() -> None:
 
 
 def test_drawing_quotes_names() -> None:
-    """Whatever an operation is called."""
+    """An operation may have any name."""
 
     def named(word: str) -> str:
         return word

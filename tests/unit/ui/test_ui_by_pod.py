@@ -85,7 +85,7 @@ def test_pod_runs_the_action(
 def test_failure_in_the_pod_is_reported(
     cluster: KubernetesStub, site: Site, state: TopologyState
 ) -> None:
-    """In the command's own words. If there is no pod, that is reported too."""
+    """The text is the command's own output. A missing pod is reported too."""
     cluster.on_exec = lambda pod, command: iter(
         [(2, b"kstorm: 'wordcount' still has 7 trees\n"), ended(3)]
     )

@@ -1,4 +1,4 @@
-"""A quiet topology shows no trouble: each page says what is wrong, and nothing else."""
+"""The pages show no warning for a quiet topology, and show each real problem."""
 
 from typing import Any
 
@@ -35,13 +35,13 @@ def spout(acked: int, lag: int) -> dict[str, Any]:
     return status("spout", acked=acked, source={"lag": lag}, busy_seconds=acked * 0.002)
 
 
-def test_a_backlog_of_less_than_a_second_is_no_cause() -> None:
+def test_backlog_below_a_second_is_not_a_cause() -> None:
     """Although it has grown since the last poll."""
     memory = learned({"lines": spout(0, 1)}, {"lines": spout(120, 21)})
     assert [cause.said for cause in memory.state.causes] == []
 
 
-def test_ticks_are_no_tuples() -> None:
+def test_ticks_are_not_counted_as_tuples() -> None:
     """Neither in totals, nor in rates, nor by task."""
 
     def counted(executed: int, ticks: int) -> dict[str, Any]:

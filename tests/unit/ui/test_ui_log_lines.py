@@ -22,7 +22,7 @@ def lines(*texts: str) -> list[LogLine]:
 
 
 def test_json_is_shown_as_text() -> None:
-    """With its other fields, and without those that are the same on every line."""
+    """The text has its other fields, without the fields that every line repeats."""
     [line] = lines(record("recovered", partition=2, records=[1], pid=7))
     assert line == LogLine(_AT, "info", "recovered partition=2 records=[1]", "count-0")
     assert line.clock == "22:13:20.000"
@@ -59,7 +59,7 @@ def test_levels_have_one_spelling(text: str, level: str) -> None:
         "Broker: Group rebalance in progress",
     ],
 )
-def test_ordinary_rebalance_is_no_error(error: str) -> None:
+def test_ordinary_rebalance_is_not_an_error(error: str) -> None:
     found = lines(record("commit_refused", "warning", error=error), record("disk full", "error"))
     assert [line.level for line in found] == ["info", "error"]
 

@@ -95,7 +95,7 @@ def follow(
 
 
 def test_fragments_are_sent_until_the_last() -> None:
-    """A final event tells the viewer not to reconnect."""
+    """A final event makes the viewer close the connection."""
     sent = follow([("one", False), ("two", False), ("three", True), ("four", True)])
     assert [line for line in sent.splitlines() if line] == [
         "retry: 2000",

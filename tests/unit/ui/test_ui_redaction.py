@@ -1,4 +1,4 @@
-"""What the pages show of dead letters and events, and what they hide."""
+"""The visible and the hidden parts of dead letters and events on the pages."""
 
 from typing import Any
 

@@ -71,7 +71,7 @@ def report(*processes: ProcessReport) -> TopologyReport:
 
 
 def test_timeline_shows_kills_starts_and_moved_tasks() -> None:
-    """Changes of the same kind within seconds are one mark. The first poll is none."""
+    """Changes of the same kind within seconds are one mark. The first poll makes no mark."""
     timeline = Timeline()
     one = ProcessReport("a-0", "a", status(pid=1, tasks=[0]))
     two = ProcessReport("a-1", "a", status(pid=2, tasks=[1]))

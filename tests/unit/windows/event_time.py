@@ -27,7 +27,7 @@ END = 10_000_000
 
 
 class Visits(WindowedBolt):
-    """Emits the user, the first and the last time, and the numbers of a session."""
+    """Emits the user, the first and last time, and the numbers of a session."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("user", "first", "last", "numbers")
@@ -38,7 +38,7 @@ class Visits(WindowedBolt):
 
 
 def sessions() -> WindowedBolt:
-    """Return the bolt with its sessions."""
+    """Return the bolt with the sessions."""
     return (
         Visits()
         .with_session_window(Duration.seconds(30), "user")
@@ -49,7 +49,7 @@ def sessions() -> WindowedBolt:
 
 
 class Pass(BasicBolt):
-    """Emits what it gets."""
+    """Emits its input."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("user", "at", "n")
@@ -64,7 +64,7 @@ def clicks_topology(
     change: Callable[[WindowedBolt], Any] = lambda bolt: bolt,
     **spout: Any,
 ) -> Topology:
-    """Clicks, perhaps a bolt between, and sessions; two tasks each."""
+    """Builds clicks, optionally a bolt in between, and sessions, with two tasks each."""
     config = Config(topology_processing_guarantee=guarantee, topology_message_timeout_secs=10)
     builder = TopologyBuilder("clicks", config)
     scheme = SchemeAsMultiScheme(JsonScheme("user", "at", "n"))
@@ -81,36 +81,35 @@ def clicks_topology(
 
 
 def click(kafka: FakeKafka, partition: int, number: int, at: int, user: str = "") -> None:
-    """Write one click."""
     value = json.dumps({"user": user or f"user{number % 7}", "at": at, "n": number})
     kafka.produce("clicks", value, partition=partition)
 
 
 def backlog(kafka: FakeKafka, chance: Random, messages: int, start: int = 0) -> None:
-    """Write clicks in time, at most 8 s out of order."""
+    """Write clicks in order of time, at most 8 s out of order."""
     for number in range(start, start + messages):
         at = number * 250 - chance.randint(0, 8000) + 100_000
         click(kafka, chance.randrange(PARTITIONS), number, at)
 
 
 def close(kafka: FakeKafka, last: int = END) -> None:
-    """Write a click to each partition after which all others' sessions are over."""
+    """Write a click to each partition that ends all other sessions."""
     for partition in range(PARTITIONS):
         click(kafka, partition, -1, last, "end")
 
 
 def late(cluster: LocalCluster) -> list[int]:
-    """The numbers of the clicks that were late."""
+    """Return the numbers of the late clicks."""
     return [found["values"]["n"] for (found,) in cluster.emitted("visits", "late")]
 
 
 def shown(cluster: LocalCluster) -> set[int]:
-    """The numbers of the clicks in sessions."""
+    """Return the numbers of the clicks in sessions."""
     return {number for *_, numbers in cluster.emitted("visits") for number in numbers}
 
 
 def work(cluster: LocalCluster, seconds: int) -> None:
-    """Let time pass while there is more to do than the processes can."""
+    """Let time pass while the processes have more work than they can do."""
     for _ in range(seconds):
         for _ in range(100):
             cluster.step()
@@ -118,6 +117,6 @@ def work(cluster: LocalCluster, seconds: int) -> None:
 
 
 def settle(cluster: LocalCluster, seconds: float = 30) -> None:
-    """Let the watermark pass."""
+    """Let the watermark advance."""
     cluster.advance_time(seconds)
     cluster.checkpoint()

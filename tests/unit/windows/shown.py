@@ -1,4 +1,4 @@
-"""What a windowed bolt is shown, for the tests of windows."""
+"""A windowed bolt that records its windows, for the window tests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,20 +10,20 @@ from kstorm.windows import TupleWindow, WindowedBolt
 
 
 class Shown(WindowedBolt):
-    """Emits what it is shown: values, new ones, expired ones, and where the window begins and ends."""
+    """Emits each window: all, new and expired values, and its start and end."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """One field."""
+        """Declares one field."""
         declarer.declare("all", "new", "expired", "start", "end")
 
     def execute(self, window: TupleWindow) -> None:
-        """Emits it."""
+        """Emits the window."""
         parts = ([tuple["n"] for tuple in part] for part in (window, window.new, window.expired))
         self.collector.emit([*parts, window.start_timestamp, window.end_timestamp])
 
 
 class Run:
-    """A windowed bolt with a clock, which stands at 1 s."""
+    """Runs a windowed bolt with a fake clock that starts at 1 s."""
 
     def __init__(
         self, bolt: WindowedBolt, inputs: dict[Any, Sequence[str]] | None = None, **settings: Any
@@ -35,21 +35,21 @@ class Run:
         )
 
     def give(self, *numbers: int, at: int | None = None, source: str = "in") -> None:
-        """Tuples, each with its number as its time unless it is said."""
+        """Gives tuples. Each number is also the tuple's time, unless `at` is given."""
         for number in numbers:
             self.tester.give([number, number if at is None else at], source)
 
     def tick(self, now: float | None = None) -> None:
-        """A tick, when it is so late."""
+        """Ticks at the given time."""
         self.now = self.now if now is None else now
         self.tester.tick()
 
     @property
     def shown(self) -> list[list[Any]]:
-        """What was shown so far, as all, new and expired."""
+        """Returns the windows shown so far: all, new and expired tuples."""
         return [found[:3] for found in self.tester.emitted()]
 
     @property
     def spans(self) -> list[list[Any]]:
-        """The beginnings and ends."""
+        """Returns the starts and ends."""
         return [found[3:] for found in self.tester.emitted()]

@@ -1,4 +1,4 @@
-"""In time is in time: no tuple is late because of what other partitions, tasks or processes do."""
+"""No tuple is late because of other partitions, tasks or processes."""
 
 from random import Random
 from typing import Any
@@ -30,7 +30,7 @@ from tests.unit.windows.event_time import (
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_click_is_late_after_a_start_with_kills(guarantee: str, seed: int) -> None:
-    """A fresh start, clicks that go on arriving, and four kills."""
+    """The topology starts fresh, clicks keep arriving, and four processes are killed."""
     chance, kafka = Random(seed), FakeKafka({"clicks": PARTITIONS})
     with kafka.cluster(clicks_topology(guarantee), seed=seed) as cluster:
         for part in range(8):
@@ -47,7 +47,7 @@ def test_no_click_is_late_after_a_start_with_kills(guarantee: str, seed: int) ->
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_no_click_of_a_backlog_is_late(guarantee: str) -> None:
-    """All there at once, so some partitions are read long before others."""
+    """All clicks are there at once, so some partitions are read long before others."""
     kafka = FakeKafka({"clicks": PARTITIONS})
     backlog(kafka, Random(1), 4000)
     close(kafka)
@@ -61,8 +61,10 @@ def test_no_click_of_a_backlog_is_late(guarantee: str) -> None:
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("seed", range(5))
 def test_exactly_the_intended_clicks_are_late(guarantee: str, seed: int) -> None:
-    """Ten runs: a bolt between, a backlog, a partition and a user that fall silent, kills, and three
-    clicks that are an hour late."""
+    """Ten runs have a bolt in between, a backlog, a silent partition and user, and kills.
+
+    Three clicks are an hour late.
+    """
     chance, kafka = Random(f"intended {seed}"), FakeKafka({"clicks": PARTITIONS + 1})
     backlog(kafka, chance, 300)
     topology = clicks_topology(guarantee, parse=True, event_time="at", event_time_idle_ms=20_000)
@@ -107,7 +109,7 @@ def test_an_empty_partition_holds_time_back_until_it_is_idle() -> None:
 
 
 def test_a_partition_with_unread_messages_is_not_idle() -> None:
-    """Though nothing was read from it for a long time, as it was away."""
+    """It was away, so it was not read for a long time."""
     kafka = FakeKafka({"clicks": PARTITIONS})
     topology = clicks_topology(change=lambda bolt: bolt.with_idle_timeout(Duration.seconds(30)))
     with kafka.cluster(topology) as cluster:
@@ -125,7 +127,7 @@ def test_a_partition_with_unread_messages_is_not_idle() -> None:
 
 
 def test_a_deactivated_spout_has_no_idle_partitions() -> None:
-    """It reads nothing, so it does not know what is there."""
+    """An inactive spout does not read, so it does not know if messages are waiting."""
     kafka = FakeKafka({"clicks": PARTITIONS})
     topology = clicks_topology(change=lambda bolt: bolt.with_idle_timeout(Duration.seconds(30)))
     with kafka.cluster(topology) as cluster:
@@ -141,7 +143,7 @@ def test_a_deactivated_spout_has_no_idle_partitions() -> None:
 
 
 def test_a_bolt_between_learns_the_watermarks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a restart it knows none, and its spout has nothing new to send."""
+    """After a restart it knows no watermark, and its spout has nothing new to send."""
 
     def windows_after_a_kill(resend: float) -> Any:
         monkeypatch.setattr(watermarks, "RESEND_SECS", resend)
@@ -163,7 +165,7 @@ def test_a_bolt_between_learns_the_watermarks_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_idle_partition_keeps_its_time_when_its_task_moves() -> None:
-    """It is stored with the offset: the other partitions go on, and nothing comes in this one."""
+    """The time is stored with the offset. Other partitions continue, and this one gets no clicks."""
     for guarantee in GUARANTEES:
         kafka = FakeKafka({"clicks": PARTITIONS})
         with kafka.cluster(clicks_topology(guarantee)) as cluster:
@@ -183,8 +185,10 @@ def test_an_idle_partition_keeps_its_time_when_its_task_moves() -> None:
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("seed", range(4))
 def test_one_later_tuple_of_a_feeder_closes_all_windows(guarantee: str, seed: int) -> None:
-    """On all tasks, whichever task of the spout emits it. The feeder has the event time of the spout
-    that it replaces."""
+    """This holds on all tasks, whichever spout task emits the tuple.
+
+    The feeder has the event time of the replaced spout.
+    """
     feeder = FeederSpout("user", "at", "n")
     topology = clicks_topology(guarantee, parse=True, event_time="at")
     with LocalCluster(replace_components(topology, {"clicks": feeder}), seed=seed) as cluster:
@@ -198,7 +202,7 @@ def test_one_later_tuple_of_a_feeder_closes_all_windows(guarantee: str, seed: in
 
 
 class FailsOnce(Pass):
-    """Fails the tuple 0 once in each task."""
+    """Fails tuple 0 once in each task."""
 
     failed = False
 
@@ -210,7 +214,7 @@ class FailsOnce(Pass):
 
 
 def test_a_feeder_that_replays_holds_event_time_back() -> None:
-    """Until the failed tuple is finished, which is then in time."""
+    """The failed tuple is still in time when it is replayed."""
     feeder = FeederSpout("user", "at", "n", replay=True)
     topology = clicks_topology(parse=True, event_time="at")
     replaced = replace_components(topology, {"clicks": feeder, "parse": FailsOnce()})
@@ -223,7 +227,7 @@ def test_a_feeder_that_replays_holds_event_time_back() -> None:
 
 
 def test_an_empty_feeder_is_idle_after_a_time() -> None:
-    """So it does not hold back what other spouts send."""
+    """Then it no longer delays the tuples of other spouts."""
     first, second = (FeederSpout("user", "at", "n") for _ in range(2))
     builder = TopologyBuilder("two")
     builder.set_spout("first", first)

@@ -18,7 +18,7 @@ INPUTS: dict[Any, list[str]] = {
 def joined(
     join: JoinBolt, *tuples: tuple[str, list[Any]], stream: str = "default"
 ) -> list[list[Any]]:
-    """What comes of one window of these, as far as they are joined."""
+    """Returns the join of one window that has the tuples of the joined streams."""
     inputs = {source: fields for source, fields in INPUTS.items() if source in join._fields}
     given = [each for each in tuples if each[0] in inputs]
     tester = BoltTester(join.with_tumbling_window(Count(len(given))), inputs=inputs)
@@ -53,7 +53,7 @@ def test_left_join_keeps_tuples_without_a_partner() -> None:
 
 
 def test_three_sources_and_a_field_within_a_map() -> None:
-    """The third is joined by another field of the first."""
+    """The third source is joined by another field of the first."""
     join = JoinBolt("orders", "id").join("payments", "order", "orders")
     join.left_join("people", "name", "orders", prior_field="who").select(
         "cents", "people:home.city", "home.street"
@@ -81,7 +81,7 @@ def test_one_is_not_true_and_maps_can_be_keys() -> None:
 
 @pytest.mark.parametrize("left", [False, True])
 def test_none_is_equal_to_nothing(left: bool) -> None:
-    """As in SQL and in Storm; NaN is equal to itself."""
+    """None matches nothing, as in SQL and in Storm. NaN matches itself."""
     join = JoinBolt("orders", "id")
     (join.left_join if left else join.join)("payments", "order", "orders").select("who", "cents")
     found = joined(
@@ -95,7 +95,7 @@ def test_none_is_equal_to_nothing(left: bool) -> None:
 
 
 def test_equal_numbers_are_joined() -> None:
-    """As in Python and SQL; what is only shown alike is not."""
+    """Numbers are compared as in Python and SQL. Values that only look the same do not match."""
     join = JoinBolt("orders", "id").join("payments", "order", "orders").select("who", "cents")
     found = joined(
         join,
@@ -140,7 +140,7 @@ def test_equal_numbers_are_joined() -> None:
     ],
 )
 def test_inputs_are_the_joined_sources(make: Any, said: str) -> None:
-    """Tuples of another source were dropped silently. Storm raises when they arrive."""
+    """Otherwise tuples of another source would be dropped. Storm raises when they arrive."""
     inputs: dict[Any, list[str]] = {"orders": ["id", "who"], "payments": ["order", "cents"]}
     with pytest.raises(TopologyError, match=said):
         BoltTester(make().with_tumbling_window(Count(1)), inputs=inputs)

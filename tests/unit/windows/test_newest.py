@@ -1,4 +1,4 @@
-"""Windows of a number of tuples that end by time: what is kept for them, and what they have."""
+"""Windows of a tuple count that end by time: their stored tuples, and their contents."""
 
 from random import Random
 from typing import Any
@@ -15,14 +15,14 @@ from tests.unit.windows.shown import Run, Shown
 
 
 def stored(run: Run) -> int:
-    """The number of tuples in the state."""
+    """Returns the number of tuples in the state."""
     return sum(1 for _ in run.tester._state.range("w/t/", "w/t0"))
 
 
 @pytest.mark.parametrize("order", ["up", "down", "shuffled"])
 @pytest.mark.parametrize("event_time", [True, False])
-def test_what_no_window_can_have_is_not_kept(order: str, event_time: bool) -> None:
-    """The state held all tuples of the slide: 5,000 here, an hour of them in the issue."""
+def test_tuples_that_no_window_needs_are_dropped(order: str, event_time: bool) -> None:
+    """Otherwise the state would hold every tuple of the slide, here 5,000."""
     bolt = Shown().with_window(Count(3), Duration.hours(1))
     run = Run(bolt.with_timestamp_field("ts") if event_time else bolt)
     numbers = list(range(1, 5001))
@@ -48,7 +48,7 @@ def test_what_no_window_can_have_is_not_kept(order: str, event_time: bool) -> No
 def definition(
     times: list[int], length: int, slide: int, until: int
 ) -> list[tuple[int, list[int], list[int], list[int]]]:
-    """The end of each window that has a new tuple, with all, new and expired ones."""
+    """Returns the end of each window with a new tuple, and its all, new and expired tuples."""
     found, shown, before = [], -1, list[int]()
     order = sorted(range(len(times)), key=lambda number: (times[number], number))
     for end in range(0, until + 1, slide):
@@ -68,10 +68,10 @@ def definition(
     st.integers(0, 30),
     st.sets(st.integers(0, 8)),
 )
-def test_windows_have_what_they_have_by_definition(
+def test_windows_match_their_definition(
     rounds: list[list[int]], length: int, slide: int, lag: int, dies: set[int]
 ) -> None:
-    """In any order, with several windows open, and after the state was loaded again."""
+    """The tuples come in any order, several windows are open, and the state is restored at times."""
     bolt = Shown().with_window(Count(length), Duration(slide)).with_timestamp_field("ts")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kstorm.windows.newest._FEW", 0)
@@ -92,7 +92,7 @@ def _rounds(
                 latest = max(latest, time)
         if place in dies:
             executor: Any = run.tester._runs
-            executor._stale = True  # as after an execution that failed: memory is loaded again
+            executor._stale = True  # memory is loaded again, as after a failed execution
         run.tick()
         watermark = max(watermark, latest - lag) if latest >= 0 else watermark
     found = [(end, all, new, expired) for all, new, expired, _, end in run.tester.emitted()]
@@ -102,7 +102,7 @@ def _rounds(
 
 
 def test_a_process_that_dies_counts_again() -> None:
-    """The next one has the last three of both, and no more in its state."""
+    """The next process shows the last three tuples, and its state holds no others."""
     builder = TopologyBuilder("t")
     builder.set_spout("in", FeederSpout("n", "ts"))
     bolt = Shown().with_window(Count(3), Duration.hours(1))
@@ -120,7 +120,7 @@ def test_a_process_that_dies_counts_again() -> None:
 
 
 def test_the_search_for_surplus_tuples_reads_only_those() -> None:
-    """Else each would be read again and again, as the deleted ones are until a checkpoint."""
+    """Otherwise it would read every deleted tuple again until the next checkpoint."""
     run = Run(Shown().with_window(Count(50), Duration.hours(1)))
     read, ranges = 0, run.tester._state.range
 

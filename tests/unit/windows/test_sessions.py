@@ -1,4 +1,4 @@
-"""Sessions: of each key the tuples between two pauses; after what Flink and Kafka Streams say of theirs."""
+"""Sessions: the tuples of a key between two gaps, as in Flink and Kafka Streams."""
 
 import json
 from collections import Counter
@@ -25,14 +25,14 @@ Given = tuple[str, int]
 
 
 class Visits(WindowedBolt):
-    """Emits of each session whose it is, when it was, and the numbers of its tuples."""
+    """Emits the user, the start, the end and the numbers of each session."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """As a record too."""
+        """Declares the session's fields."""
         declarer.declare("user", "start", "end", "numbers")
 
     def execute(self, window: TupleWindow) -> None:
-        """One for each session."""
+        """Emits one tuple per session."""
         assert window.new == window.tuples
         assert list(window.expired) == []
         (user,) = window.key
@@ -42,34 +42,34 @@ class Visits(WindowedBolt):
 
 
 def visits(gap: int = 10) -> WindowedBolt:
-    """By the field `at`."""
+    """Builds sessions by the field `at`."""
     return Visits().with_session_window(Duration(gap), "user").with_timestamp_field("at")
 
 
 class Run:
-    """A bolt of sessions, with a clock."""
+    """Runs a bolt of sessions with a fake clock."""
 
     def __init__(self, bolt: WindowedBolt) -> None:
         self.now = 1.0
         self.tester = BoltTester(bolt, "user", "n", "at", resources={CLOCK: lambda: self.now})
 
     def give(self, *times: int, user: str = "ann") -> None:
-        """Tuples, each with its time as its number."""
+        """Gives tuples whose number is their time."""
         for time in times:
             self.tester.give([user, time, time])
 
     def watermark(self, at: int) -> None:
-        """All up to this time is here, by what somebody else does."""
+        """Moves the watermark to `at` by a tuple of another user."""
         self.give(at, user="~")
         self.tester.tick()
 
     def shown(self, user: str = "ann") -> list[list[Any]]:
-        """The sessions of one, in the order in which they came."""
+        """Returns a user's sessions, in order of their output."""
         return [rest for who, *rest in self.tester.emitted() if who == user]
 
 
 def test_a_gap_ends_a_session() -> None:
-    """Its times are those of its first and its last tuple."""
+    """Its times are those of its first and last tuple."""
     run = Run(visits())
     run.give(1, 8, 15, 40)
     run.watermark(100)
@@ -77,7 +77,7 @@ def test_a_gap_ends_a_session() -> None:
 
 
 def test_tuples_just_the_gap_apart_are_of_one_session() -> None:
-    """As in Flink, whose windows merge when they touch, and in Kafka Streams, whose gap is included."""
+    """Flink merges windows that touch, and Kafka Streams includes the gap."""
     run = Run(visits())
     run.give(10, 20, 31)
     run.watermark(100)
@@ -85,7 +85,7 @@ def test_tuples_just_the_gap_apart_are_of_one_session() -> None:
 
 
 def test_session_is_shown_once_it_is_complete() -> None:
-    """At the watermark before, one could: just the gap later."""
+    """At the previous watermark, a tuple exactly one gap later was still possible."""
     run = Run(visits())
     run.give(10)
     run.watermark(19)
@@ -98,7 +98,7 @@ def test_session_is_shown_once_it_is_complete() -> None:
 
 
 def test_out_of_order_tuple_merges_two_sessions() -> None:
-    """Whose tuples stay in the order of their times; it may be as late as the lag is long."""
+    """The tuples are in the order of their times. A tuple may be as late as the lag."""
     run = Run(visits().with_lag(Duration(50)))
     run.give(30, 33, 10, 12)
     run.watermark(60)
@@ -116,7 +116,10 @@ def test_out_of_order_tuple_extends_a_session_backwards() -> None:
 
 
 def test_a_late_tuple_is_late_though_a_session_is_open() -> None:
-    """Flink would have it join; here late is late for all windows, and what sessions there are does not hang on what is open."""
+    """In Flink it would join the session. Here a late tuple is late for all windows.
+
+    So the sessions do not depend on which of them are open.
+    """
     run = Run(visits().with_late_tuple_stream("late"))
     run.give(15)
     run.watermark(14)
@@ -137,7 +140,7 @@ def test_sessions_of_a_key_are_ordered_by_time() -> None:
 
 
 def test_session_lasts_while_tuples_arrive() -> None:
-    """A bot's, for a thousand gaps; each watermark looks at it again, and at nothing else."""
+    """A bot's session lasts a thousand gaps. Each watermark reads it again, and nothing else."""
     run = Run(visits())
     for time in range(0, 10_000, 10):
         run.give(time)
@@ -150,7 +153,7 @@ def test_session_lasts_while_tuples_arrive() -> None:
 
 
 def test_by_the_clock() -> None:
-    """Ticks come at least every gap; a clock that goes back puts nothing into a session that was shown."""
+    """Ticks come at least once per gap. A clock that goes back adds nothing to a shown session."""
     run = Run(Visits().with_session_window(Duration.seconds(5), "user"))
     run.give(1)
     run.now = 6.0
@@ -169,11 +172,11 @@ def test_by_the_clock() -> None:
 
 
 def test_keys_of_several_fields_or_without_fields() -> None:
-    """Whatever is in their texts."""
+    """Their texts may be anything."""
 
     class Keys(Visits):
         def execute(self, window: TupleWindow) -> None:
-            """The key alone."""
+            """Emits the key."""
             self.collector.emit([list(window.key), 0, 0, len(window)])
 
     several = Run(
@@ -196,7 +199,7 @@ def test_keys_of_several_fields_or_without_fields() -> None:
 
 
 def test_an_input_without_the_key_is_refused() -> None:
-    """When the topology is built, so that not every tuple fails."""
+    """The error comes when the topology is built, and not with every tuple."""
     with pytest.raises(TopologyError) as raised:
         Run(Visits().with_session_window(Duration(10), "who").with_timestamp_field("at"))
     assert str(raised.value) == (
@@ -206,7 +209,7 @@ def test_an_input_without_the_key_is_refused() -> None:
 
 
 def test_shown_sessions_are_removed_from_the_state() -> None:
-    """But for what says where the bolt is."""
+    """Only the bolt's position stays."""
     run = Run(visits())
     run.give(1, 30, 8, 5)
     run.watermark(100)
@@ -240,7 +243,7 @@ def test_a_session_on_which_the_bolt_raises_is_shown_again() -> None:
 
 
 def by_definition(tuples: Sequence[Given], gap: int) -> dict[str, list[list[int]]]:
-    """The times of each one's sessions."""
+    """Returns the times of each user's sessions."""
     found: dict[str, list[list[int]]] = {}
     for user, time in sorted(tuples):
         sessions = found.setdefault(user, [])
@@ -260,8 +263,10 @@ ROUNDS = st.lists(
 def test_sessions_match_their_definition(
     rounds: list[list[Given]], gap: int, lag: int, checkpoints: bool
 ) -> None:
-    """Of all that was not late, in whatever order it came: each session is shown once, when it is complete, and whole. Sums of
-    sessions are the sums of those."""
+    """Each complete session of tuples that are not late is shown once and whole, in any order of input.
+
+    Sums of sessions are the sums of the same tuples.
+    """
     bolt = visits(gap)
     run = Run(bolt.with_lag(Duration(lag)) if lag else bolt)
     window = Sessions(Duration(gap)).with_timestamp_field("at")
@@ -302,20 +307,20 @@ GAP = 12
 
 
 def judged(found: Counter[Any], expected: Counter[Any]) -> None:
-    """Each session once, and whole."""
+    """Checks that each session is there once and whole."""
     assert found == expected
 
 
 def test_sessions_survive_crashes() -> None:
-    """Exactly once: through kills, moves and refusals each session comes out once, and whole."""
+    """Exactly-once processing emits each session once and whole, despite kills, moves and refusals."""
 
     class Written(Visits):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """A record."""
+            """Declares a record."""
             declarer.declare("key", "message")
 
         def execute(self, window: TupleWindow) -> None:
-            """Its tuples."""
+            """Emits its tuples."""
             self.collector.emit(
                 [window.key[0], json.dumps([window.key[0], [tuple["at"] for tuple in window]])]
             )
@@ -358,7 +363,7 @@ def test_sessions_survive_crashes() -> None:
 
 
 def test_last_call_selects_the_windows() -> None:
-    """Sessions, or others."""
+    """The call selects sessions or other windows."""
     bolt = Visits().with_session_window(Duration(5), "user").with_tumbling_window(Duration(10))
     assert bolt.window_settings.gap is None
     settings = bolt.with_session_window(Duration(5), "user").window_settings
@@ -369,7 +374,10 @@ def test_last_call_selects_the_windows() -> None:
 def test_very_many_sessions_are_shown_a_part_at_a_time(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With each tick and each tuple, since all that is changed at once is in memory; none is shown twice, and none is left out."""
+    """Each tick and tuple shows a part, which limits the changes in memory.
+
+    Every session is shown once.
+    """
     monkeypatch.setattr(executor, "AT_ONCE", at_once)
     run = Run(visits())
     for number in range(20):
@@ -389,7 +397,7 @@ def test_very_many_sessions_are_shown_a_part_at_a_time(
 def test_a_window_of_very_many_sums_is_shown_a_part_at_a_time(
     piece: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What comes meanwhile, by a clock that has gone back, is of the next window."""
+    """Tuples that arrive meanwhile, with a clock that went back, belong to the next window."""
     monkeypatch.setattr(executor, "AT_ONCE", at_once)
     monkeypatch.setattr(panes, "PIECE", piece)
     _, step = aggregate_step(
@@ -415,8 +423,8 @@ def test_a_window_of_very_many_sums_is_shown_a_part_at_a_time(
     assert tester.emitted()[20:] == [["u00", 5]]
 
 
-def test_the_rest_is_shown_in_the_next_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though the watermark does not move any more."""
+def test_rest_is_shown_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watermark does not advance any more."""
     monkeypatch.setattr(executor, "AT_ONCE", 2)
     builder = TopologyBuilder("sessions", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("in", FeederSpout("user", "n", "at"))

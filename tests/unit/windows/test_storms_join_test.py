@@ -1,4 +1,4 @@
-"""Storm's `TestJoinBolt`, with the numbers of its rows."""
+"""Storm's `TestJoinBolt`, with its numbers of rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -70,7 +70,7 @@ STREAMS: dict[str, tuple[Sequence[str], list[list[Any]]]] = {
 
 
 def rows(join: JoinBolt, *streams: str) -> list[list[Any]]:
-    """What comes of a window with these streams."""
+    """Returns the join of one window with these streams."""
     inputs: dict[Any, Any] = {(f"{name}Spout", name): STREAMS[name][0] for name in streams}
     size = sum(len(STREAMS[name][1]) for name in streams)
     tester = BoltTester(join.with_tumbling_window(Count(size)), inputs=inputs)
@@ -131,7 +131,7 @@ def test_as_many_rows_as_in_storm(join: JoinBolt, streams: list[str], number: in
 
 
 def test_fields_with_the_name_of_their_stream() -> None:
-    """`testProjection_FieldsWithStreamName`: no field is None."""
+    """`testProjection_FieldsWithStreamName`: every field has a value."""
     join = users("city").join("stores", "city", "users")
     found = rows(join.select("userId,name,storeName,users:city,stores:city"), "stores", "users")
     assert len(found) == 6
@@ -139,7 +139,7 @@ def test_fields_with_the_name_of_their_stream() -> None:
 
 
 def test_chained_left_joins_keep_every_row_unlike_storm() -> None:
-    """`testThreeStreamLeftJoin_2`: Storm drops the four users without a store, and has 6 rows."""
+    """`testThreeStreamLeftJoin_2`: Storm drops the four users without a store, and gets 6 rows."""
     join = (
         users("city")
         .left_join("stores", "city", "users")

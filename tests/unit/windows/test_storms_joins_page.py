@@ -1,4 +1,7 @@
-"""Storm's page on joins and its starter's `JoinBoltExample`, in their order; where we differ is in docs/guides/windows.md."""
+"""Storm's page on joins and its starter's `JoinBoltExample`, in order.
+
+docs/guides/windows.md lists the differences.
+"""
 
 from typing import Any
 
@@ -19,7 +22,10 @@ INPUTS: dict[Any, list[str]] = {
 
 
 def test_the_join_of_four() -> None:
-    """Each by one field, with the one before; the last is a left join; fields are chosen by names, one by its source."""
+    """Each source is joined by one field with the previous one, the last by a left join.
+
+    The output fields are selected by name, one of them by its source.
+    """
     join = (
         JoinBolt("spout1", "key1")
         .join("spout2", "userId", "spout1")
@@ -51,8 +57,8 @@ def test_the_join_of_four() -> None:
         assert sorted(cluster.emitted("joiner")) == [[1, None, "a", 1], [2, 2, "b", 2]]
 
 
-def test_fields_of_one_name_are_told_apart_by_their_source() -> None:
-    """And fields within maps are reached by dots."""
+def test_equal_field_names_are_selected_by_source() -> None:
+    """Fields within maps are selected with dots."""
     tester = BoltTester(
         JoinBolt("a", "id")
         .join("b", "id", "a")
@@ -66,7 +72,7 @@ def test_fields_of_one_name_are_told_apart_by_their_source() -> None:
 
 
 def test_a_join_field_within_a_map() -> None:
-    """Nested fields may be joined by, without a source in front."""
+    """A nested field may be a join field without its source."""
     tester = BoltTester(
         JoinBolt("a", "user.id")
         .join("b", "who.id", "a")
@@ -87,8 +93,8 @@ def test_a_join_with_a_source_that_comes_later_is_refused() -> None:
         )
 
 
-def test_joins_are_made_in_the_order_in_which_they_are_said() -> None:
-    """A left join of what an inner join has thrown out does not bring it back."""
+def test_joins_are_made_in_the_given_order() -> None:
+    """A left join does not restore rows that an inner join has dropped."""
     tuples: list[tuple[str, list[Any]]] = [("orders", [1, "ann"]), ("people", ["zoe", {}])]
     join = (
         JoinBolt("orders", "id")
@@ -100,7 +106,7 @@ def test_joins_are_made_in_the_order_in_which_they_are_said() -> None:
 
 
 def test_a_join_by_named_streams_of_several_bolts() -> None:
-    """One stream of three bolts is one side; what a bolt emits on other streams is not asked for."""
+    """One stream of three bolts is one side. Other streams of the bolts are ignored."""
     inputs: dict[Any, list[str]] = {
         ("bolt1", "stream1"): ["key1", "x"],
         ("bolt2", "stream1"): ["key1", "x"],
@@ -120,7 +126,7 @@ def test_a_join_by_named_streams_of_several_bolts() -> None:
 
 
 def test_a_sliding_window_joins_what_stays_in_it_again() -> None:
-    """The second of the tips."""
+    """This is the second of the tips."""
     join = (
         JoinBolt("a", "id")
         .join("b", "id", "a")
@@ -139,7 +145,7 @@ def test_a_sliding_window_joins_what_stays_in_it_again() -> None:
 
 
 def test_a_join_of_m_and_n_gives_m_times_n() -> None:
-    """The fourth; nothing hangs on what comes out, so there is nothing to ack."""
+    """The page's fourth note. The output is unanchored, so there is nothing to ack."""
     join = JoinBolt("a", "id").join("b", "id", "a").select("a:id").with_tumbling_window(Count(7))
     tester = BoltTester(join, inputs={"a": ["id"], "b": ["id"]})
     for _ in range(3):
@@ -151,7 +157,10 @@ def test_a_join_of_m_and_n_gives_m_times_n() -> None:
 
 
 def test_join_bolt_example() -> None:
-    """Ages and genders of ten, which come in opposite orders; both ids are chosen."""
+    """The ages and genders of ten users arrive in opposite orders.
+
+    The output has the id of each side.
+    """
     joiner = (
         JoinBolt("genderSpout", "id")
         .join("ageSpout", "id", "genderSpout")

@@ -1,4 +1,4 @@
-"""The topologies of windows of Storm's starter, which its page on windows names."""
+"""The window topologies of Storm's starter that its page on windows names."""
 
 from typing import Any
 
@@ -14,16 +14,16 @@ S = 1000
 
 
 class SlidingWindowSum(WindowedBolt):
-    """Storm's `SlidingWindowSumBolt`: adds what is new, and takes off what has left."""
+    """Storm's `SlidingWindowSumBolt`: adds the new tuples, and subtracts the expired ones."""
 
     sum = 0
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The sum."""
+        """Declares the sum."""
         declarer.declare("sum")
 
     def execute(self, window: TupleWindow) -> None:
-        """Looks at no others."""
+        """Reads only the new and expired tuples."""
         self.sum += sum(tuple[0] for tuple in window.new) - sum(
             tuple[0] for tuple in window.expired
         )
@@ -34,16 +34,16 @@ class TumblingWindowAvg(WindowedBolt):
     """Storm's `TumblingWindowAvgBolt`."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The average."""
+        """Declares the average."""
         declarer.declare("avg")
 
     def execute(self, window: TupleWindow) -> None:
-        """Of all of them, rounded down."""
+        """Emits the average of the window, rounded down."""
         self.collector.emit([sum(tuple[0] for tuple in window) // len(window)])
 
 
 def test_sliding_window_topology() -> None:
-    """A sum of the last thirty numbers every ten, and the average of three sums."""
+    """The sum covers the last thirty numbers every ten, and the average covers three sums."""
     builder = TopologyBuilder("test")
     builder.set_spout("integer", FeederSpout("value", "ts", "msgid"))
     builder.set_bolt(
@@ -60,7 +60,7 @@ def test_sliding_window_topology() -> None:
 
 
 def test_sliding_tuple_ts_topology() -> None:
-    """The sum of five seconds every three, by times of the day before; nobody minds that they are past."""
+    """Sums five seconds every three, with times of the previous day."""
     bolt = SlidingWindowSum().with_window(Duration.seconds(5), Duration.seconds(3))
     tester = BoltTester(
         bolt.with_timestamp_field("ts").with_lag(Duration.seconds(5)), "value", "ts", "msgid"
@@ -75,26 +75,26 @@ def test_sliding_tuple_ts_topology() -> None:
 
 
 class WindowSum(StatefulWindowedBolt):
-    """Storm's `WindowSumBolt`: adds up all windows; `init_state` has what was saved."""
+    """Storm's `WindowSumBolt`: sums all windows. `init_state` gets the saved sum."""
 
     def init_state(self, state: Any) -> None:
-        """Goes on from there."""
+        """Restores the total."""
         super().init_state(state)
         self.total = state.get("sum", 0)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The sum."""
+        """Declares the sum."""
         declarer.declare("sum")
 
     def execute(self, window: TupleWindow) -> None:
-        """Saves it."""
+        """Saves the sum."""
         self.total += sum(tuple["value"] for tuple in window)
         self.state.put("sum", self.total)
         self.collector.emit([self.total])
 
 
 def stateful() -> Topology:
-    """The last five, every three."""
+    """Builds windows of the last five tuples, every three."""
     builder = TopologyBuilder("test", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("spout", FeederSpout("value", "msgid"))
     builder.set_bolt("sumbolt", WindowSum().with_window(Count(5), Count(3))).shuffle_grouping(
@@ -104,7 +104,10 @@ def stateful() -> Topology:
 
 
 def test_stateful_windowing_topology() -> None:
-    """No field of ids is needed: after a restart amid a window it goes on, and shows no window again."""
+    """After a restart within a window, the bolt continues without a field of ids.
+
+    It shows no window twice.
+    """
     with LocalCluster(stateful()) as cluster:
         spout: Any = cluster.topology.component("spout").component
         for number in (1, 2, 3, 4):
@@ -120,14 +123,14 @@ def test_stateful_windowing_topology() -> None:
 
 
 class Averages(StatefulWindowedBolt):
-    """Storm's `AvgBolt`: of each window, and of all that was ever in one."""
+    """Storm's `AvgBolt`: the average of each window, and of all tuples so far."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Both."""
+        """Declares both averages."""
         declarer.declare("global", "window")
 
     def execute(self, window: TupleWindow) -> None:
-        """Goes over the tuples one by one."""
+        """Iterates over the tuples."""
         total = count = 0
         for tuple in window:
             total, count = total + tuple[0], count + 1
@@ -138,7 +141,10 @@ class Averages(StatefulWindowedBolt):
 
 
 def test_persistent_windowing_topology() -> None:
-    """Ten seconds every two; windows are in the state without being asked, and `new` and `expired` are there as well."""
+    """The windows are ten seconds every two. They are in the state without a setting.
+
+    `new` and `expired` are available too.
+    """
     run = Run(
         Averages().with_window(Duration.seconds(10), Duration.seconds(2)), {"in": ["n", "ts"]}
     )

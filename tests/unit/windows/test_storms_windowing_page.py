@@ -1,4 +1,7 @@
-"""Storm's page on windows and its starter's topologies of windows, in their order; where we differ is in docs/guides/windows.md."""
+"""Storm's page on windows and its starter's window topologies, in order.
+
+docs/guides/windows.md lists the differences.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,17 +19,17 @@ S = 1000
 
 
 def clock(hours: int, minutes: int, seconds: int) -> int:
-    """A time of the day, in milliseconds."""
+    """Returns a time of day in milliseconds."""
     return ((hours * 60 + minutes) * 60 + seconds) * S
 
 
 def in_time(bolt: WindowedBolt) -> Any:
-    """By the field `ts`."""
+    """Sets the event time to the field `ts`."""
     return bolt.with_timestamp_field("ts")
 
 
 def numbered(run: Run, **times: int) -> None:
-    """Tuples e1, e2, … as 1, 2, … at these times, and the watermark."""
+    """Gives the tuples e1, e2, … as 1, 2, … at these times, and then the watermark."""
     for name, time in times.items():
         run.give(int(name[1:]), at=time)
     run.tick()
@@ -35,24 +38,27 @@ def numbered(run: Run, **times: int) -> None:
 # Sliding and tumbling windows.
 
 NINE = {"e1": 1, "e2": 4, "e3": 6, "e4": 7, "e5": 8, "e6": 10, "e7": 11, "e8": 12, "e9": 15}
-"""The seconds of the page's drawings: two up to the fifth, four up to the tenth, three up to the fifteenth."""
+"""The seconds in the page's drawings.
+
+Two tuples come before the fifth second, four before the tenth, and three before the fifteenth.
+"""
 
 
 def drawn(bolt: WindowedBolt) -> list[list[int]]:
-    """The windows of the nine."""
+    """Returns the windows of the nine."""
     run = Run(in_time(bolt))
     numbered(run, **{name: second * S for name, second in NINE.items()})
     return [all for all, _, _ in run.shown]
 
 
 def test_the_sliding_window_of_ten_seconds_every_five() -> None:
-    """The first ends after five seconds, with what there is until then."""
+    """The first window ends after five seconds, with the tuples until then."""
     windows = drawn(Shown().with_window(Duration.seconds(10), Duration.seconds(5)))
     assert windows == [[1, 2], [1, 2, 3, 4, 5, 6], [3, 4, 5, 6, 7, 8, 9]]
 
 
 def test_the_tumbling_window_of_five_seconds() -> None:
-    """None overlaps."""
+    """The windows do not overlap."""
     windows = drawn(Shown().with_tumbling_window(Duration.seconds(5)))
     assert windows == [[1, 2], [3, 4, 5, 6], [7, 8, 9]]
 
@@ -64,21 +70,21 @@ def test_window_lists_current_new_and_expired_tuples() -> None:
 
 
 def test_a_bolt_is_prepared_once_and_cleaned_up_once() -> None:
-    """The three methods of `IWindowedBolt`."""
+    """These are the three methods of `IWindowedBolt`."""
     calls: list[str] = []
 
     class Noting(Shown):
         def prepare(self, config: Any, context: Any, collector: Any) -> None:
-            """Notes it."""
+            """Records the call."""
             calls.append("prepare")
             super().prepare(config, context, collector)
 
         def execute(self, window: TupleWindow) -> None:
-            """Notes it."""
+            """Records the call."""
             calls.append("execute")
 
         def cleanup(self) -> None:
-            """Notes it."""
+            """Records the call."""
             calls.append("cleanup")
 
     builder = TopologyBuilder("t")
@@ -89,15 +95,15 @@ def test_a_bolt_is_prepared_once_and_cleaned_up_once() -> None:
 
 
 def test_the_sliding_window_bolt_in_a_topology() -> None:
-    """Thirty tuples, every ten."""
+    """Its windows are thirty tuples, every ten."""
 
     class SlidingWindowBolt(WindowedBolt):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """A value."""
+            """Declares one value."""
             declarer.declare("value")
 
         def execute(self, window: TupleWindow) -> None:
-            """Goes over the tuples."""
+            """Iterates over the tuples."""
             self.collector.emit([sum(1 for _ in window)])
 
     builder = TopologyBuilder("t", Config())
@@ -124,7 +130,7 @@ CONFIGURATIONS: list[tuple[Callable[[WindowedBolt], WindowedBolt], list[list[int
     (lambda bolt: bolt.with_tumbling_window(Count(2)), [[1, 2], [3, 4], [5, 6]]),
     (lambda bolt: bolt.with_tumbling_window(Duration.seconds(2)), [[1, 2], [3, 4], [5, 6]]),
 ]
-"""The eight of the page, and what they make of a tuple each second, from the first on."""
+"""The page's eight configurations, and their windows for one tuple per second."""
 
 
 @pytest.mark.parametrize("way", ["clock", "event time"])
@@ -132,7 +138,7 @@ CONFIGURATIONS: list[tuple[Callable[[WindowedBolt], WindowedBolt], list[list[int
 def test_the_configurations(
     configure: Callable[[WindowedBolt], WindowedBolt], windows: list[list[int]], way: str
 ) -> None:
-    """By the machine's clock, where a tuple comes before the tick of its second, and by what tuples say."""
+    """A tuple comes before the clock's tick of its second. The other way is event time."""
     bolt = configure(Shown())
     run = Run(bolt if way == "clock" else in_time(bolt))
     for second in range(1, 7):
@@ -154,7 +160,7 @@ def test_default_time_is_the_arrival() -> None:
 
 
 def test_an_input_without_the_timestamp_field_is_refused() -> None:
-    """Storm refuses each tuple instead."""
+    """Storm rejects each tuple instead."""
     with pytest.raises(TopologyError) as raised:
         Run(Shown().with_tumbling_window(Duration.seconds(10)).with_timestamp_field("when"))
     assert str(raised.value) == (
@@ -176,7 +182,10 @@ def test_an_extractor_for_a_time_within_a_field() -> None:
 
 
 def test_the_lag_of_five_seconds() -> None:
-    """Until the windows have moved, whatever comes is in them; then what is before the latest less the lag is late."""
+    """Tuples are in time until the windows advance.
+
+    Then a tuple older than the latest minus the lag is late.
+    """
     bolt = in_time(Shown().with_tumbling_window(Duration.seconds(1))).with_lag(Duration.seconds(5))
     run = Run(bolt.with_late_tuple_stream("late"))
     run.give(1, at=clock(6, 0, 5))
@@ -191,15 +200,15 @@ def test_the_lag_of_five_seconds() -> None:
 
 
 def test_late_tuples_go_to_a_bolt_elsewhere() -> None:
-    """By the field LATE_TUPLE, with all that they were: source, stream, fields and values."""
+    """The field LATE_TUPLE has the whole tuple: source, stream, fields and values."""
 
     class Seen(BasicBolt):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """It."""
+            """Declares the tuple."""
             declarer.declare("seen")
 
         def execute(self, tuple: Any, collector: Any) -> None:
-            """As it is."""
+            """Emits the late tuple."""
             collector.emit([tuple[LATE_TUPLE]])
 
     builder = TopologyBuilder("t")
@@ -244,7 +253,7 @@ def test_watermark_interval_defaults_to_a_second() -> None:
 
 
 def test_the_example_of_watermarks() -> None:
-    """Windows of 20 s, every 10, a lag of 5: what is shown after each of two watermarks, the second of which leaps two hours."""
+    """Windows are 20 s, every 10 s, with a lag of 5 s. The second watermark jumps two hours."""
     bolt = in_time(Shown().with_window(Duration.seconds(20), Duration.seconds(10))).with_lag(
         Duration.seconds(5)
     )
@@ -277,7 +286,7 @@ def test_the_example_of_watermarks() -> None:
 
 
 def test_tuples_are_done_when_they_are_kept_and_a_window_may_be_longer_than_a_timeout() -> None:
-    """In Storm they are held until they leave the window, and a window that is longer than the timeout is refused."""
+    """Storm holds tuples until they leave the window, and rejects a window longer than the timeout."""
     bolt = Shown().with_tumbling_window(Duration.hours(24))
     run = Run(bolt, topology_message_timeout_secs=1)
     run.give(1, 2)
@@ -286,12 +295,15 @@ def test_tuples_are_done_when_they_are_kept_and_a_window_may_be_longer_than_a_ti
 
 
 def test_iterating_a_window_reads_lazily() -> None:
-    """A window that fits into no memory can be gone over; all that is read of it before the first tuple is a few."""
+    """A window larger than memory can be iterated.
+
+    Only a few pairs are read before the first tuple.
+    """
     read = 0
 
     class Counting(dict[bytes, bytes]):
         def items(self) -> Any:
-            """Counts what is asked for."""
+            """Counts the pairs read."""
             nonlocal read
             for pair in sorted(super().items()):
                 read += 1
@@ -299,11 +311,11 @@ def test_iterating_a_window_reads_lazily() -> None:
 
     class Looking(WindowedBolt):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """How much was read."""
+            """Declares the count of pairs."""
             declarer.declare("read")
 
         def execute(self, window: TupleWindow) -> None:
-            """Takes one."""
+            """Reads one tuple."""
             nonlocal read
             read = 0
             next(iter(window))
@@ -324,12 +336,12 @@ def test_iterating_a_window_reads_lazily() -> None:
 
 
 def test_executed_window_cannot_be_read() -> None:
-    """A window that a bolt has kept."""
+    """A bolt may have stored a window."""
     windows: list[TupleWindow] = []
 
     class Keeping(Shown):
         def execute(self, window: TupleWindow) -> None:
-            """It, and what is new in it."""
+            """Stores the window and its new tuples."""
             windows.append(window)
             assert len(window.new) == 2
 
@@ -342,19 +354,19 @@ def test_executed_window_cannot_be_read() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, None, 1.5])
 def test_invalid_lengths_are_refused(wrong: Any) -> None:
-    """`Count` and `Duration` of nothing, or less."""
+    """A `Count` or `Duration` must be positive."""
     for extent in (Count, Duration):
         with pytest.raises(ConfigError):
             extent(wrong)
 
 
 def test_a_tuple_is_given_as_a_list_of_values_and_not_by_name_alone() -> None:
-    """`getValue(0)`, `getIntegerByField("value")`, `getFields`."""
+    """The methods are `getValue(0)`, `getIntegerByField("value")` and `getFields`."""
     seen: list[Sequence[Any]] = []
 
     class Looking(Shown):
         def execute(self, window: TupleWindow) -> None:
-            """At one."""
+            """Reads at a position."""
             (tuple,) = window
             seen.append([tuple[0], tuple["n"], list(tuple.fields), tuple.source_component])
 

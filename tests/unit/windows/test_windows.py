@@ -1,4 +1,4 @@
-"""Which windows a bolt is shown, and what is in them; after Storm's `WindowManager`, whose rules these are."""
+"""The windows of a bolt and their contents, by the rules of Storm's `WindowManager`."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from tests.unit.windows.shown import Run, Shown
 
 
 def test_tumbling_by_number() -> None:
-    """As soon as the last one is there; each tuple is done at once."""
+    """The window is shown with its last tuple, and each tuple is acked at once."""
     run = Run(Shown().with_tumbling_window(Count(2)))
     run.give(1, 2, 3)
     assert run.shown == [[[1, 2], [1, 2], []]]
@@ -37,7 +37,7 @@ def test_tumbling_by_number() -> None:
 
 
 def test_sliding_by_number() -> None:
-    """Storm's `withWindow(new Count(4), new Count(2))`."""
+    """This is Storm's `withWindow(new Count(4), new Count(2))`."""
     run = Run(Shown().with_window(Count(4), Count(2)))
     run.give(1, 2, 3, 4, 5, 6)
     assert run.shown == [
@@ -54,7 +54,7 @@ def test_without_a_slide_each_tuple_ends_a_window() -> None:
 
 
 def test_tumbling_by_time() -> None:
-    """By the clock, in multiples of the length; a window without tuples is not shown."""
+    """Windows follow the clock, in multiples of the length. An empty window is not shown."""
     run = Run(Shown().with_tumbling_window(Duration.seconds(10)))
     run.give(1)
     run.tick(9.9)
@@ -69,7 +69,7 @@ def test_tumbling_by_time() -> None:
 
 
 def test_sliding_by_time() -> None:
-    """A tuple is in as many windows as slides go into the length."""
+    """The number of windows per tuple is the length divided by the slide."""
     run = Run(Shown().with_window(Duration.seconds(3), timedelta(seconds=1)))
     run.give(1)
     run.tick(2.5)
@@ -86,7 +86,7 @@ def test_sliding_by_time() -> None:
 
 
 def test_the_last_so_many_every_so_often() -> None:
-    """A length in tuples with a slide in time is shown when there is something new."""
+    """A length in tuples with a slide in time is shown if it has new tuples."""
     run = Run(Shown().with_window(Count(3), Duration.seconds(5)))
     run.give(1, 2)
     run.tick(5.0)
@@ -97,7 +97,7 @@ def test_the_last_so_many_every_so_often() -> None:
 
 
 def test_a_time_every_so_many() -> None:
-    """A length in time with a slide in tuples."""
+    """The length is a time, and the slide a number of tuples."""
     run = Run(Shown().with_window(Duration.seconds(5), Count(2)))
     run.give(1)
     run.now = 4.0
@@ -120,7 +120,7 @@ def test_clock_going_back_shows_no_window_twice(back: float) -> None:
 
 
 def test_event_time() -> None:
-    """Windows end by what tuples say, a lag behind the latest; the clock moves nothing."""
+    """Windows end by event time, minus the lag. The clock has no effect."""
     bolt = (
         Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts").with_lag(Duration(5))
     )
@@ -138,7 +138,7 @@ def test_event_time() -> None:
 
 
 def test_the_slowest_input_task_counts() -> None:
-    """Among those that were heard of, as in Storm."""
+    """Only input tasks that have sent tuples count, as in Storm."""
     bolt = Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts")
     run = Run(bolt, {"in": ["n", "ts"], "other": ["n", "ts"]})
     run.give(5, 25)
@@ -151,7 +151,7 @@ def test_the_slowest_input_task_counts() -> None:
 
 
 def test_an_input_that_has_not_begun_is_waited_for() -> None:
-    """As in Storm: what it sends first is not late. Not for longer than an idle one."""
+    """Its first tuples are not late, as in Storm. The wait is limited to that for an idle input."""
 
     def bolt() -> WindowedBolt:
         return Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts")
@@ -198,7 +198,7 @@ def test_an_idle_input_does_not_hold_time_back() -> None:
 
 
 def test_late_tuples_have_a_stream_of_their_own() -> None:
-    """Those at the watermark and before; without the stream they are counted and no more."""
+    """Tuples at or before the watermark are late. Without the stream they are only counted."""
 
     def bolt() -> WindowedBolt:
         return Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts")
@@ -227,7 +227,7 @@ def test_late_tuples_have_a_stream_of_their_own() -> None:
 
 
 def test_tuples_are_ordered_by_their_time() -> None:
-    """Times before 1970 too."""
+    """This includes times before 1970."""
     run = Run(
         Shown()
         .with_tumbling_window(Duration(10))
@@ -241,7 +241,7 @@ def test_tuples_are_ordered_by_their_time() -> None:
 
 @pytest.mark.parametrize("time", [None, "noon", 1.5, True, 2**62])
 def test_a_tuple_without_a_time_fails(time: Any) -> None:
-    """Alone: the others of its frame are in their windows."""
+    """The others in its frame are in their windows."""
     run = Run(Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts"))
     run.tester.give([1, time])
     run.give(5, 11)
@@ -254,7 +254,7 @@ def test_a_tuple_without_a_time_fails(time: Any) -> None:
 
 
 def test_a_slide_longer_than_the_window_leaves_tuples_out() -> None:
-    """A sample: of each ten milliseconds the last three."""
+    """The windows are a sample: the last three of each ten milliseconds."""
     run = Run(Shown().with_window(Duration(3), Duration(10)).with_timestamp_field("ts"))
     run.give(*range(1, 31))
     run.tick()
@@ -262,7 +262,7 @@ def test_a_slide_longer_than_the_window_leaves_tuples_out() -> None:
 
 
 def test_leap_of_time_costs_only_its_windows() -> None:
-    """A century later, by windows of a millisecond."""
+    """The jump is a century, and the windows are a millisecond."""
     run = Run(Shown().with_window(Duration(2), Duration(1)).with_timestamp_field("ts"))
     run.give(5, 3_155_760_000_000)
     run.tick()
@@ -275,7 +275,7 @@ class Failing(Shown):
     fails = True
 
     def execute(self, window: TupleWindow) -> None:
-        """Once."""
+        """Raises once."""
         super().execute(window)
         if self.fails:
             self.fails = False
@@ -293,21 +293,21 @@ def test_a_window_on_which_the_bolt_raises_is_shown_again() -> None:
 
 
 class Totals(StatefulWindowedBolt):
-    """Keeps a total beside its windows."""
+    """Keeps a total in addition to its windows."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The total."""
+        """Declares the total."""
         declarer.declare("total")
 
     def execute(self, window: TupleWindow) -> None:
-        """Adds to it."""
+        """Adds the window to the total."""
         total = self.state.get("total", 0) + sum(tuple["n"] for tuple in window.new)
         self.state.put("total", total)
         self.collector.emit([total])
 
 
 def test_bolts_state_is_separate_from_the_windows() -> None:
-    """Which does not show the windows, nor they it."""
+    """The bolt's state does not show the windows, and the windows do not show the state."""
     run = Run(Totals().with_window(Count(3), Count(2)))
     run.give(1, 2, 3, 4)
     assert run.tester.emitted() == [[3], [10]]
@@ -354,7 +354,7 @@ def test_units() -> None:
     assert LATE_TUPLE == "late_tuple"
 
 
-def test_it_emits_only_while_a_window_is_shown() -> None:
+def test_bolt_emits_only_while_a_window_is_shown() -> None:
     bolt = Shown().with_tumbling_window(Count(1))
     run = Run(bolt)
     with pytest.raises(RuntimeError, match="while it executes a window"):
@@ -368,7 +368,7 @@ def test_it_emits_only_while_a_window_is_shown() -> None:
 def by_definition(
     times: Sequence[int], length: int, slide: int, until: int
 ) -> dict[int, list[int]]:
-    """All windows that have a tuple, by their end."""
+    """Returns all windows with a tuple, by their end."""
     found: dict[int, list[int]] = defaultdict(list)
     for end in range(-slide * 4, until + 1, slide):
         for time in sorted(times):
@@ -386,7 +386,7 @@ def by_definition(
 def test_event_time_windows_match_their_definition(
     rounds: list[list[int]], length: int, slide: int, lag: int
 ) -> None:
-    """Of all that was not late, whatever comes in which order, and each is shown once."""
+    """Each window of tuples that are not late is shown once, in any order of input."""
     bolt = Shown().with_window(Duration(length), Duration(slide)).with_timestamp_field("ts")
     run = Run(bolt.with_lag(Duration(lag)) if lag else bolt)
     kept: list[int] = []
@@ -407,7 +407,7 @@ def test_event_time_windows_match_their_definition(
 
 
 class Hooked(Totals):
-    """Notes its hooks, and writes in `pre_prepare`."""
+    """Records its hooks, and writes in `pre_prepare`."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
@@ -440,7 +440,7 @@ def test_stateful_windowed_bolt_has_a_part_in_its_checkpoints(guarantee: str) ->
         feeder.feed([1], 0)
         cluster.run_until_idle()
         cluster.checkpoint("totals")
-        # A checkpoint may have come before the tuple.
+        # a checkpoint may precede the tuple
         assert bolt.steps[0] == "init_state"
         prepared = [step.split()[1] for step in bolt.steps if step.startswith("pre_prepare")]
         committed = [step for step in bolt.steps if step.startswith("pre_commit")]

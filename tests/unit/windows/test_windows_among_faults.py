@@ -1,4 +1,4 @@
-"""Windows among the simulator's faults: in a topology that is processed exactly once each tuple is in its window once."""
+"""Windows under the simulator's faults: with exactly once, each tuple is in its window once."""
 
 import json
 from collections import Counter
@@ -19,11 +19,11 @@ class Numbers(WindowedBolt):
     """Emits the numbers of a window."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """As a record."""
+        """Declares the fields of a record."""
         declarer.declare("key", "message")
 
     def execute(self, window: TupleWindow) -> None:
-        """One for each window."""
+        """Emits one tuple per window."""
         numbers = [tuple["n"] for tuple in window]
         self.collector.emit(
             [f"{window.end_timestamp}", json.dumps([window.end_timestamp, numbers])]
@@ -31,7 +31,7 @@ class Numbers(WindowedBolt):
 
 
 def build() -> Topology:
-    """Keyed numbers, windows of 10 ms, and what came too late."""
+    """Builds keyed numbers, windows of 10 ms, and a stream of late tuples."""
     builder = TopologyBuilder("windows", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("in", FeederSpout("key", "n", "ts"))
     bolt = (
@@ -49,18 +49,18 @@ def build() -> Topology:
 
 
 class Late:
-    """The number of a late tuple."""
+    """Maps a late tuple to its number."""
 
     def get_key_from_tuple(self, tuple: Tuple) -> None:
-        """None."""
+        """Returns no key."""
 
     def get_message_from_tuple(self, tuple: Tuple) -> str:
-        """As JSON."""
+        """Returns JSON."""
         return json.dumps(tuple["late_tuple"]["values"]["n"])
 
 
 def numbers(kafka: FakeKafka) -> Iterator[int]:
-    """In windows, where each belongs, or late."""
+    """Returns the numbers in their windows, or late."""
     ts = {number: at for _, number, at in INPUT}
     for record in kafka.records("windows"):
         end, found = json.loads(record.value() or b"")
@@ -71,7 +71,7 @@ def numbers(kafka: FakeKafka) -> Iterator[int]:
 
 
 def test_each_tuple_is_in_one_window_or_late() -> None:
-    """Through kills, moves and refusals."""
+    """This holds despite kills, moves and refusals."""
 
     def judge(cluster: KafkaCluster) -> None:
         cluster.advance_time(10)
@@ -86,7 +86,7 @@ def test_each_tuple_is_in_one_window_or_late() -> None:
 
 
 class RaisesOnce(Numbers):
-    """On the second window that it is shown."""
+    """Raises on its second window."""
 
     def execute(self, window: TupleWindow) -> None:
         """Emits first."""
@@ -97,8 +97,8 @@ class RaisesOnce(Numbers):
             raise ValueError("once")
 
 
-def test_what_a_failed_look_has_shown_is_shown_again() -> None:
-    """What it emitted was taken back, so all of it has to come again, from what is stored and not from what is in memory."""
+def test_failed_window_is_shown_again() -> None:
+    """Its emits were undone, so the whole window is shown again, from the stored state."""
     builder = TopologyBuilder("windows", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("in", FeederSpout("n", "ts"))
     bolt = RaisesOnce().with_tumbling_window(Duration(10)).with_timestamp_field("ts")

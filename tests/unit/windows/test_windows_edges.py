@@ -1,4 +1,4 @@
-"""Edges of windows that Storm's `WindowManagerTest`, Flink's and Kafka Streams' documentation and tests name."""
+"""Edge cases of windows from Storm's `WindowManagerTest` and from Flink's and Kafka Streams' tests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,24 +14,24 @@ from tests.unit.windows.shown import Run, Shown
 
 
 def in_time(bolt: WindowedBolt) -> Run:
-    """By the field `ts`, with a stream of late tuples."""
+    """Sets the event time to the field `ts`, with a stream of late tuples."""
     return Run(bolt.with_timestamp_field("ts").with_late_tuple_stream("late"))
 
 
 def at(run: Run, *times: int, first: int = 1) -> None:
-    """Tuples with these times, numbered from `first` on."""
+    """Gives tuples with these times, numbered from `first` on."""
     for number, time in enumerate(times, first):
         run.give(number, at=time)
 
 
 def watermark(run: Run, time: int) -> None:
-    """By a tuple of that time, numbered 0."""
+    """Advances the watermark with a tuple numbered 0."""
     run.give(0, at=time)
     run.tick()
 
 
 def windows(run: Run) -> list[list[int]]:
-    """What was in them, without the zeros of watermarks."""
+    """Returns the numbers in each window, without the zeros of watermark tuples."""
     return [[number for number in all if number] for all, _, _ in run.shown]
 
 
@@ -39,7 +39,7 @@ def windows(run: Run) -> list[list[int]]:
 
 
 def test_five_tuples_every_two() -> None:
-    """What leaves is what the window before had and this one has not."""
+    """Expired tuples are those of the previous window that this one lacks."""
     run = Run(Shown().with_window(Count(5), Count(2)))
     run.give(*range(1, 9))
     assert run.shown == [
@@ -51,7 +51,7 @@ def test_five_tuples_every_two() -> None:
 
 
 def test_three_tuples_every_ten_milliseconds() -> None:
-    """Those of the three windows of the test; where nothing is new nothing is shown, where Storm shows the same again."""
+    """The test's three windows. A window without new tuples is not shown, but Storm repeats it."""
     run = in_time(Shown().with_window(Count(3), Duration(10)))
     at(run, 603, 605, 607, 618, 626)
     watermark(run, 631)
@@ -59,7 +59,7 @@ def test_three_tuples_every_ten_milliseconds() -> None:
 
 
 def test_twenty_milliseconds_every_three_tuples() -> None:
-    """Each ends with its third tuple, by their times."""
+    """Each window ends with its third tuple by event time."""
     run = in_time(Shown().with_window(Duration(20), Count(3)))
     at(run, 603, 605, 607, 618, 625, 626, 629, 636)
     run.tick()
@@ -86,7 +86,7 @@ def test_many_tuples_of_one_time_by_their_number(length: int, expected: list[lis
 
 
 def test_out_of_order_up_to_the_lag() -> None:
-    """The seventh comes behind the sixth, and is in its window, at its place."""
+    """The seventh tuple comes after the sixth, and has its place in the window."""
     bolt = Shown().with_window(Duration(20), Duration(10)).with_lag(Duration(5))
     run = in_time(bolt)
     at(run, 603, 605, 607, 618, 626, 632, 629, 636)
@@ -102,7 +102,7 @@ def test_a_watermark_before_the_first_end_shows_nothing() -> None:
 
 
 def test_a_thousand_more_tuples_than_the_window_is_long_before_it_is_shown() -> None:
-    """Storm lets go of some then; they are new to no window, and leave none."""
+    """Storm drops some of them. Here they are new to no window, and their removal is complete."""
     run = Run(Shown().with_window(Count(5), Duration.seconds(3600)))
     run.give(*range(1, 1006))
     run.tick(3600.0)
@@ -115,7 +115,10 @@ def test_a_thousand_more_tuples_than_the_window_is_long_before_it_is_shown() -> 
 
 
 def test_at_a_windows_edge() -> None:
-    """A window has its last moment and not its first; Flink's and Kafka Streams' have it the other way round."""
+    """A window includes its last moment and excludes its first.
+
+    Flink and Kafka Streams do the opposite.
+    """
     run = in_time(Shown().with_tumbling_window(Duration(10)))
     at(run, 0, 1, 10, 11, 20)
     watermark(run, 30)
@@ -133,7 +136,7 @@ def test_a_tuple_just_behind_the_watermark_is_the_first_that_is_not_late() -> No
 
 
 def test_late_for_one_window_is_late_for_all() -> None:
-    """Flink lets it into those of its windows that have not ended; in Storm, as here, the watermark decides for the tuple."""
+    """Flink adds it to its open windows. In Storm, as here, the watermark decides for the tuple."""
     run = in_time(Shown().with_window(Duration(20), Duration(10)))
     watermark(run, 12)
     at(run, 11)
@@ -142,7 +145,7 @@ def test_late_for_one_window_is_late_for_all() -> None:
 
 
 def test_a_watermark_that_leaps_shows_all_that_it_passes() -> None:
-    """In their order, each once, as if it had come by small steps."""
+    """They are shown in order and once, as with small steps of the watermark."""
     leaping, walking = (in_time(Shown().with_window(Duration(30), Duration(10))) for _ in range(2))
     times = (5, 17, 44, 46, 90, 95)
     at(leaping, *times)
@@ -155,7 +158,10 @@ def test_a_watermark_that_leaps_shows_all_that_it_passes() -> None:
 
 
 def test_the_clock_leaps_ahead_and_back() -> None:
-    """By an hour; what comes meanwhile has the highest time that was shown, and a window is shown once."""
+    """The jump is an hour. Tuples that arrive meanwhile have the highest shown time.
+
+    Each window is shown once.
+    """
     run = Run(Shown().with_tumbling_window(Duration.seconds(10)))
     run.give(1)
     run.tick(3600.0)
@@ -168,7 +174,10 @@ def test_the_clock_leaps_ahead_and_back() -> None:
 
 
 def test_empty_windows_are_not_shown_and_leave_nothing_out() -> None:
-    """What left in one of them is not told twice, and not in the next that is shown if that is no neighbour."""
+    """A tuple that expires in an empty window is not reported twice.
+
+    It is also not reported by a later window that is not adjacent.
+    """
     run = in_time(Shown().with_window(Duration(20), Duration(10)))
     at(run, 5, 100)
     watermark(run, 120)
@@ -176,7 +185,7 @@ def test_empty_windows_are_not_shown_and_leave_nothing_out() -> None:
     assert [expired for _, _, expired in run.shown] == [[], [], [1], [], [2]]
 
 
-def test_where_the_slide_is_longer_what_is_between_windows_is_neither_new_nor_expired() -> None:
+def test_tuples_between_windows_are_neither_new_nor_expired() -> None:
     run = in_time(Shown().with_window(Duration(3), Duration(10)))
     at(run, 2, 8, 10, 11, 17, 18, 19)
     watermark(run, 20)
@@ -187,7 +196,7 @@ def test_where_the_slide_is_longer_what_is_between_windows_is_neither_new_nor_ex
 
 
 def test_by_number_where_the_slide_is_longer() -> None:
-    """Of each five the last two; the others are let go."""
+    """The window has the last two of each five tuples. The others are dropped."""
     run = Run(Shown().with_window(Count(2), Count(5)))
     run.give(*range(1, 12))
     assert run.shown == [[[4, 5], [4, 5], []], [[9, 10], [9, 10], [4, 5]]]
@@ -203,7 +212,7 @@ def test_times_before_the_epoch_and_far_ahead() -> None:
 
 
 def test_a_window_of_a_century() -> None:
-    """Storm's lengths end at 24 days."""
+    """In Storm, the maximum length is 24 days."""
     run = in_time(Shown().with_tumbling_window(Duration.days(36_525)))
     at(run, 1, 36_524 * 86_400_000)
     watermark(run, 36_525 * 86_400_000)
@@ -211,7 +220,7 @@ def test_a_window_of_a_century() -> None:
 
 
 def test_an_input_that_falls_behind_later_holds_windows_back() -> None:
-    """Kafka Streams' and Flink's unequal partitions: the slower decides, whenever it is the slower."""
+    """The slower partition decides at any time, as in Kafka Streams and Flink."""
     bolt = Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts")
     run = Run(bolt, {"in": ["n", "ts"], "other": ["n", "ts"]})
     run.give(5)
@@ -228,11 +237,11 @@ def test_an_input_that_falls_behind_later_holds_windows_back() -> None:
     assert windows(run) == [[5, 6], [15, 16]]
 
 
-# Restarts amid a window.
+# Restarts within a window.
 
 
-def test_a_process_that_dies_amid_a_window_goes_on_with_it() -> None:
-    """The watermark too: what was late stays late, and an end that was shown is not shown again."""
+def test_restarted_process_continues_its_window() -> None:
+    """The restored watermark keeps late tuples late, and no window is shown twice."""
     builder = TopologyBuilder("t", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("in", FeederSpout("n", "ts"))
     bolt = (
@@ -266,13 +275,13 @@ def test_a_process_that_dies_amid_a_window_goes_on_with_it() -> None:
         assert [late["values"]["n"] for (late,) in cluster.emitted("windows", "late")] == [9]
 
 
-# What a window costs.
+# The cost of a window.
 
 
 def definition(
     times: Sequence[int], length: int, slide: int
 ) -> list[tuple[list[int], list[int], list[int]]]:
-    """Windows by number: all, new, expired."""
+    """Returns the windows by count: all, new and expired tuples."""
     found = []
     before: list[int] = []
     for end in range(slide, len(times) + 1, slide):
@@ -286,10 +295,10 @@ def definition(
 
 
 @given(st.integers(0, 60), st.integers(1, 12), st.integers(1, 12), st.sets(st.integers(1, 60)))
-def test_windows_by_number_are_what_they_are_by_definition(
+def test_windows_by_count_match_their_definition(
     tuples: int, length: int, slide: int, checkpoints: set[int]
 ) -> None:
-    """Whatever is stored meanwhile; and no tuple is kept that comes to no window any more."""
+    """State is stored at random times. A tuple that no later window needs is dropped."""
     run = Run(Shown().with_window(Count(length), Count(slide)))
     for number in range(1, tuples + 1):
         run.give(number)
@@ -302,10 +311,10 @@ def test_windows_by_number_are_what_they_are_by_definition(
 
 
 class NewAndExpired(WindowedBolt):
-    """Looks at no others."""
+    """Reads only the new and expired tuples."""
 
     def declare_output_fields(self, declarer: Any) -> None:
-        """Their numbers."""
+        """Declares their counts."""
         declarer.declare("new", "expired")
 
     def execute(self, window: TupleWindow) -> None:
@@ -317,8 +326,8 @@ class NewAndExpired(WindowedBolt):
     ("length", "slide"),
     [(Count(2000), Count(1)), (Duration(2000), Count(1)), (Duration(2000), Duration(1))],
 )
-def test_what_a_tuple_costs_does_not_hang_on_the_windows_length(length: Any, slide: Any) -> None:
-    """Of a bolt that looks at what is new and what has left: it is the pairs of the state that are read."""
+def test_cost_of_a_tuple_does_not_depend_on_the_window_length(length: Any, slide: Any) -> None:
+    """The cost is the number of state pairs that a bolt with new and expired tuples reads."""
     tester = BoltTester(
         NewAndExpired().with_window(length, slide).with_timestamp_field("ts"), "n", "ts"
     )
