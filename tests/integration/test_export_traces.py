@@ -423,7 +423,11 @@ def test_probe_shows_its_tree_until_it_is_complete(
         (["--max-lag", "1"], "--max-lag 1: give an age such as 30s, 10m, 2h or 1d"),
         (
             ["--topology", "wordcount"],
-            f"KSTORM_TOPOLOGY is {REFERENCE}, which is the topology 'exported', not 'wordcount': give --topology MODULE:ATTR",
+            (
+                "the code of 'wordcount' is needed, because it defines the topics of its tuples, "
+                f"but KSTORM_TOPOLOGY is {REFERENCE}, which is the topology 'exported': give "
+                "--topology MODULE:ATTR"
+            ),
         ),
     ],
 )

@@ -138,7 +138,7 @@ def export_traces(
     from kstorm.operations.traces.tree_exporter import export_forever as go_on
 
     with (
-        _ends_quietly(),
+        ends_quietly(),
         _opened(reading, follow) as tracing,
         otlp.SpanCollector(url, headers) as collector,
     ):
@@ -239,10 +239,21 @@ def _slow(slower_than: str | None, share: float | None) -> SlownessRule:
 
 
 @contextmanager
-def _ends_quietly() -> Iterator[None]:
+def ends_quietly() -> Iterator[None]:
     """Exit normally on Ctrl-C and on Kubernetes' SIGTERM."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    ended: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        ended.append(number)
+        raise KeyboardInterrupt
+
+    for each in signal.SIGINT, signal.SIGTERM:
+        signal.signal(each, end)
     try:
         yield
     except KeyboardInterrupt:
         return
+    except Exception:
+        # The interrupt may hit a function of confluent-kafka, which raises an error of its own.
+        if not ended:
+            raise
