@@ -97,7 +97,7 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
         if (stored.topic, stored.partition) != partition:
             raise ConfigError(
                 f"{where} holds the offset of {stored.topic}[{stored.partition}], not of "
-                f"{partition.topic}[{partition.partition}]: two spouts share one zk_root and id; "
+                f"{partition}: two spouts share one zk_root and id; "
                 "give each its own id"
             )
         return stored

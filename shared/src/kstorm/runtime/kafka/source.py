@@ -165,7 +165,7 @@ class KafkaSource:
         if self._forgotten.all:
             self._renew()
         for partition, batch in self._searches.ended():
-            reason = f"{partition.topic}[{partition.partition}]: {batch.reason}"
+            reason = f"{partition}: {batch.reason}"
             self._faults.append(
                 SourceFault(reason, partition, undecodable=(batch.first, batch.end))
             )
@@ -335,9 +335,9 @@ class KafkaSource:
             )
         except KafkaException as error:
             self._closing.wait(_PAUSE_AFTER_FAILURE_SECS)  # the caller asks again immediately
-            where = f"{partition.topic}[{partition.partition}]"
             raise BrokerError(
-                f"Kafka at {self._brokers} did not return the offsets of {where}: {_reason(error)}"
+                f"Kafka at {self._brokers} did not return the offsets of {partition}: "
+                f"{_reason(error)}"
             ) from None
         return start if time == EARLIEST_TIME else end
 
@@ -357,12 +357,8 @@ class KafkaSource:
         if error is None or (partition in self._assigned and self._searches.begin(message)):
             return
         if partition is not None and error.code() in _OUT_OF_RANGE:
-            where = f"{partition.topic}[{partition.partition}]"
-            self._faults.append(
-                SourceFault(
-                    f"reading {where} cannot continue: {error.str()}", partition, out_of_range=True
-                )
-            )
+            reason = f"reading {partition} cannot continue: {error.str()}"
+            self._faults.append(SourceFault(reason, partition, out_of_range=True))
         else:
             self._tell(
                 SourceFault(f"reading {topic!r} from {self._brokers}: {error.str()}", partition)
