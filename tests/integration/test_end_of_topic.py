@@ -49,7 +49,7 @@ def test_a_topic_of_transactions_is_read_to_its_end(
     process.ack(0, 1, 2)
 
     def turns() -> tuple[float, list[float]]:
-        ages = process.spout.oldest_unfinished_seconds(time.time() * 1000)
+        ages = process.spout.partitions.oldest_unfinished_seconds(time.time() * 1000)
         return process.spout.metrics()["lag"], list(ages.values())
 
     process.until(lambda: turns() == (0.0, [0.0]))

@@ -225,14 +225,18 @@ class SpoutDriver(Driver[SpoutEngine]):
             "control_problem": self._watch.problem,
             "unread": self._unread(),
             "failing": [
-                to_builtins(failure) for spout in self._kafka_spouts for failure in spout.failing()
+                to_builtins(failure)
+                for spout in self._kafka_spouts
+                for failure in spout.partitions.failing()
             ],
             "watermarks": shown_times(self.engine.time.of_tasks()),
         }
 
     def _oldest_unfinished(self) -> Iterable[tuple[str, str, float]]:
         for spout in self._kafka_spouts:
-            for place, age in spout.oldest_unfinished_seconds(time.time() * 1000).items():
+            for place, age in spout.partitions.oldest_unfinished_seconds(
+                time.time() * 1000
+            ).items():
                 yield place.topic, str(place.partition), age
 
     def _unread(self) -> str:
