@@ -500,7 +500,7 @@ def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_execu
     bolt.poll(0, frame(0, "a"), frame(1, "x", component="nobody"), frame(2, "b"))
     sent = topics(bolt.take(Send))
     assert sent.count("t.__dead_letters") == 1
-    assert bolt.engine.dead_letters == 1
+    assert bolt.engine.letters.count == 1
     bolt.deliver()
     bolt.tick(1)
     assert [commit.offsets for commit in bolt.take(CommitOffsets)] == [{0: 3}]

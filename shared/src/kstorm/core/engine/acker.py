@@ -87,7 +87,7 @@ class AckerEngine(Engine[Ledger]):
                     tenure.task.rotate()
         if now >= self._next_checkpoint and not self._storing:
             self._next_checkpoint = now + self._every * self._intervals
-            self._start(
+            self._go_on(
                 self._checkpoint(
                     lambda: [tenure for tenure in self.tenures.values() if tenure.works]
                 )

@@ -107,7 +107,7 @@ class Driver(EffectRunner[E]):
         yield (
             "dead_letters_total",
             "Messages that became dead letters",
-            self.engine.dead_letters,
+            self.engine.letters.count,
             {},
         )
         yield (
@@ -153,7 +153,7 @@ class Driver(EffectRunner[E]):
             "frames_in": self.engine.frames_in,
             "records_out": self.producer.records,
             **self.journal.status(),
-            "dead_letters": self.engine.dead_letters,
+            "dead_letters": self.engine.letters.count,
             "input_waits": self.consumer.transactions.problem(),
             "input_waits_since": time.time() - hangs
             if (hangs := self.consumer.transactions.longest_secs)
@@ -170,7 +170,7 @@ class Driver(EffectRunner[E]):
         self._feed = feed
         self._loop = asyncio.get_running_loop()
         self.idle = IdleRest()
-        self.engine.postmark = letter_stamper(self.settings)
+        self.engine.letters.stamp = letter_stamper(self.settings)
         config = self.topology.config
         self.producer = UnitProducer(self.settings, self.fatal)
         self._pauses = LoopYielder(self.engine.pace, self.producer.poll)
