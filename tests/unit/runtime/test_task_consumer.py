@@ -165,7 +165,7 @@ def test_who_it_is_in_the_group_is_asked_for_once_between_two_rebalances() -> No
         first = await ask(made, served=True)
         assert await ask(made, served=False) is first
         assert await ask(made, anew=True, served=True) is not first
-        made._on_revoke(made._consumer, [])
+        made._release(made._consumer, [], lost=False)
         await ask(made, served=True)
 
     with consumer() as made:
