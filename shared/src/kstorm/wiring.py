@@ -36,11 +36,9 @@ class Rows(Protocol):
 
     def get(self, task: int, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
-        ...
 
     def items(self, task: int, start: bytes = b"") -> Pairs:
         """Return the pairs with keys from `start` on, in the order of their keys."""
-        ...
 
 
 OpenRows = Callable[[], Rows]

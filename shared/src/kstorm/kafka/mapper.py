@@ -21,11 +21,9 @@ class TupleToKafkaMapper(Protocol):
 
     def get_key_from_tuple(self, tuple: Tuple) -> Any:
         """Return the record's key, or None."""
-        ...
 
     def get_message_from_tuple(self, tuple: Tuple) -> Any:
         """Return the record's value, or None for a tombstone."""
-        ...
 
 
 class FieldNameBasedTupleToKafkaMapper:
@@ -66,7 +64,6 @@ class TopicSelector(Protocol):
 
     def get_topic(self, tuple: Tuple) -> str | None:
         """Return the topic, or None to write nothing."""
-        ...
 
 
 class DefaultTopicSelector:

@@ -69,7 +69,6 @@ class SourceReader(Protocol):
 
     def refresh(self, topic: str) -> None:
         """Start looking up the topic's partitions. Does nothing if a look-up is in progress."""
-        ...
 
     def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
         """Return the partitions in order and their leaders, as of the last look-up.
@@ -78,7 +77,6 @@ class SourceReader(Protocol):
         object until another look-up has ended. A failed look-up changes nothing and is reported in
         `faults`.
         """
-        ...
 
     def offset_for(self, partition: Partition, time: int) -> int | None:
         """Return the first offset at or after a Unix time in ms, `EARLIEST_TIME` or `LATEST_TIME`.
@@ -86,31 +84,24 @@ class SourceReader(Protocol):
         None while it is being looked up. The call after the one that returned it starts another
         look-up.
         """
-        ...
 
     def assign(self, partition: Partition, offset: int) -> None:
         """Read this partition from `offset` from now on, even if it is already read or paused."""
-        ...
 
     def unassign(self, partition: Partition) -> None:
         """Stop reading this partition. Forgets its pause and its pending offset look-up."""
-        ...
 
     def pause(self, partition: Partition) -> None:
         """Stop fetching, and keep the position, until `resume` or the next assignment."""
-        ...
 
     def resume(self, partition: Partition) -> None:
         """Continue where `pause` stopped."""
-        ...
 
     def read(self, max_messages: int) -> Sequence[SourceMessage]:
         """Return up to `max_messages` fetched messages. Messages of a partition are in order."""
-        ...
 
     def faults(self) -> Sequence[SourceFault]:
         """Return the errors since the last call."""
-        ...
 
     def ends_reached(self) -> Mapping[Partition, int]:
         """Return the partitions whose end was reached since the last call, with that end.
@@ -119,19 +110,15 @@ class SourceReader(Protocol):
         the last message and the end: these are transaction markers, or were aborted or compacted
         away.
         """
-        ...
 
     def end_offset(self, partition: Partition) -> int | None:
         """Return the end offset of the partition, as last reported by the broker."""
-        ...
 
     def commit(self, partition: Partition, offset: int) -> None:
         """Publish `offset` as the consumer group's offset, for lag tools. Failures are ignored."""
-        ...
 
     def close(self) -> None:
         """Close the connections. Waits at most a few seconds."""
-        ...
 
 
 class Ownership(Enum):
@@ -155,14 +142,12 @@ class OffsetStore(Protocol):
         """Request the partition's lock at the first call. Return its state, which is a cheap
         operation.
         """
-        ...
 
     def load(self, partition: Partition) -> StoredOffset | None:
         """Return the stored progress (see `stored_offset`), or None. Valid only with the lock.
 
         Raises `ConfigError` if the stored data is not an offset of this topic.
         """
-        ...
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
         """Request that an offset be stored. Of several pending offsets of a partition, only the
@@ -170,7 +155,6 @@ class OffsetStore(Protocol):
 
         Raises `FencedError` if another process has taken over the partition.
         """
-        ...
 
     def stored_offset(self, partition: Partition) -> int | None:
         """Return the offset that is known to be stored, or None.
@@ -178,27 +162,22 @@ class OffsetStore(Protocol):
         It was read when the lock was acquired, or this process has saved it and ZooKeeper has
         confirmed it. The result is also None if the lock was not requested.
         """
-        ...
 
     def release(self, partition: Partition) -> None:
         """Store the pending offset, and then release the lock. A later `acquire` requests the lock
         again.
         """
-        ...
 
     def flush(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for pending writes and releases. Return True if none is
         left.
         """
-        ...
 
     def problem(self) -> KstormError | None:
         """Return why offsets cannot be stored at the moment, or None if they can."""
-        ...
 
     def close(self) -> None:
         """Release all locks. Waits at most a few seconds. Call `flush` first."""
-        ...
 
 
 class PositionReader(Protocol):
@@ -211,15 +190,12 @@ class PositionReader(Protocol):
 
         After it was returned, the next call looks it up again. Waits for open transactions.
         """
-        ...
 
     def problem(self) -> KstormError | None:
         """Return why positions cannot be looked up at the moment, or None if they can."""
-        ...
 
     def close(self) -> None:
         """Stop pending look-ups and close the connection. May take a few seconds."""
-        ...
 
 
 class ReplayRequestReader(Protocol):
@@ -235,7 +211,6 @@ class ReplayRequestReader(Protocol):
 
         A value of None is a tombstone.
         """
-        ...
 
     def close(self) -> None: ...
 
@@ -270,7 +245,6 @@ class RecordWriter(Protocol):
         Raises `BrokerError` if the record cannot be queued. In that case `on_delivery` is not
         called.
         """
-        ...
 
     def write_batch(
         self,
@@ -284,11 +258,9 @@ class RecordWriter(Protocol):
 
         Never raises.
         """
-        ...
 
     async def close(self) -> None:
         """Wait at most a few seconds for pending records. Does nothing on a shared writer."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,10 @@ class Scheme(Protocol):
 
     def deserialize(self, value: bytes) -> Values | None:
         """Return the tuple's values, or None for no tuple. Raises if the value is unreadable."""
-        ...
 
     @property
     def output_fields(self) -> Fields:
         """Names of the values."""
-        ...
 
 
 class KeyValueScheme(Scheme, Protocol):
@@ -48,7 +46,6 @@ class KeyValueScheme(Scheme, Protocol):
 
     def deserialize_key_and_value(self, key: bytes, value: bytes) -> Values | None:
         """Like `deserialize`, for a message that has a key."""
-        ...
 
 
 class MultiScheme(Protocol):
@@ -59,12 +56,10 @@ class MultiScheme(Protocol):
 
         Raises if the value is unreadable.
         """
-        ...
 
     @property
     def output_fields(self) -> Fields:
         """Names of the values."""
-        ...
 
 
 class RawMultiScheme:

@@ -56,7 +56,6 @@ class Source(Protocol):
 
     def look(self) -> Sequence[TopologyReport]:
         """Poll the current state of all topologies."""
-        ...
 
     def log(self, topology: str, process: str) -> Sequence[LogLife]:
         """Return the last log lines of a process, its current run first. May block.
@@ -64,8 +63,6 @@ class Source(Protocol):
         Raises `AbsentError` if the process does not exist, `KstormError` if the log cannot be
         fetched.
         """
-        ...
 
     def __str__(self) -> str:
         """Description of the source for users."""
-        ...

@@ -27,7 +27,6 @@ class StatusProcess(Protocol):
 
         Raises `ControlError` if access is denied.
         """
-        ...
 
 
 class StatusTarget(Protocol):
@@ -35,11 +34,9 @@ class StatusTarget(Protocol):
 
     def outline(self) -> Outline:
         """Return the outline of the topology. Raises `ControlError` if no process returns one."""
-        ...
 
     def processes(self, component: str) -> Sequence[StatusProcess]:
         """Return the current processes of a component."""
-        ...
 
 
 def open_target(

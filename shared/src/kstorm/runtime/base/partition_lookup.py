@@ -24,4 +24,3 @@ class BrokersReader(Protocol):
         Empty if no topic matches. Raises `NoTopicError` if a topic given by name does not exist,
         and `BrokerError` if no broker responds.
         """
-        ...

@@ -31,16 +31,13 @@ class LocalCopies(Protocol):
         """Return the state of the local copy. None if the task is not in this process or not
         recovered.
         """
-        ...
 
     def get(self, task: int, key: bytes) -> bytes | None:
         """Return the stored value of a key, or None."""
-        ...
 
     def items(self, task: int, start: bytes, at_once: int) -> Iterable[tuple[bytes, bytes]]:
         """Yield the stored pairs with keys from `start` on, in order. Holds at most `at_once` in
         memory."""
-        ...
 
 
 class StoredState:
