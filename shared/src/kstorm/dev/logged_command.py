@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from kstorm.dev import die_with_parent
@@ -81,12 +80,7 @@ class LoggedCommand:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._child.poll() is not None:
                 return

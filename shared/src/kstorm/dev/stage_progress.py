@@ -8,7 +8,6 @@ imports only the standard library.
 import shutil
 import sys
 import time
-from types import TracebackType
 from typing import IO, Final, Self
 
 from kstorm.printable import printable
@@ -70,12 +69,7 @@ class StageProgress:
             self.show()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.end()
         elif not self._closed:

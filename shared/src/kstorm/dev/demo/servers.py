@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from kstorm.dev.processes import ManagedProcess
@@ -62,12 +61,7 @@ class DemoServers:
         self._starts = [self._pool.submit(server.start) for server in self._embedded]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for server in self._embedded:
             server.abandon()
         self._pool.shutdown()
