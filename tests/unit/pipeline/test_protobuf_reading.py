@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.formats.protobuf_plan import MOST_PLACES
-from kstorm.formats.protobuf_scan import DamagedError, TooLargeError
+from kstorm.formats.protobuf_scan import TooLargeError
+from kstorm.formats.varint import DamagedError
 from kstorm_pipeline import PipelineError
 from kstorm_pipeline.protobuf_columns import rows_of
 from kstorm_pipeline.protobuf_files import files_of_class, files_of_set, message_names, open_message
