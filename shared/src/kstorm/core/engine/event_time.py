@@ -1,17 +1,20 @@
 """The watermarks of a process: what its tasks have, and when they are sent."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kstorm.core.outgoing import OutgoingRecord
 from kstorm.core.watermarks import MarkSender, TaskTime
 from kstorm.topology.event_time import UNKNOWN, Mark, TimePlan
 
+if TYPE_CHECKING:
+    from kstorm.core.engine.sending import SendingEngine
+
 
 class ProcessTime:
     """A part of a `SendingEngine`, whose policy decides when watermarks leave."""
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: "SendingEngine[Any]") -> None:
         self._engine = engine
         self.plan = TimePlan(engine.topology)
         self._sender = MarkSender(engine.topology, self.plan, engine.component)
