@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from kstorm.cli.json_output import Json
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import (
     PlaceOptions,
@@ -49,7 +50,7 @@ def causes(
             help="Seconds between the two snapshots of each process.",
         ),
     ] = 5.0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """List what slows a topology down, most significant first.
 

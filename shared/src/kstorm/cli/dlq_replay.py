@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from kstorm.cli.dlq_edit import confirm
+from kstorm.cli.dlq_edit import Note, Yes, confirm
 from kstorm.cli.json_output import Json, print_outcome, prose_on_stderr
 from kstorm.cli.letter_view import (
     table_of,
@@ -70,11 +70,8 @@ def discard(
         list[int] | None, typer.Argument(metavar="NUMBER…", help="Numbers of the letters.")
     ] = None,
     group: OfGroup = None,
-    note: Annotated[
-        str,
-        typer.Option(metavar="TEXT", help="The reason. It is recorded in the topology's events."),
-    ] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    note: Note = "",
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the letters.")] = False,
     json: Json = False,
 ) -> None:
@@ -126,11 +123,8 @@ def replay(
             metavar="N", min=0.001, help="Replay at most N per second. Default: no limit."
         ),
     ] = None,
-    note: Annotated[
-        str,
-        typer.Option(metavar="TEXT", help="The reason. It is recorded in the topology's events."),
-    ] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    note: Note = "",
+    yes: Yes = False,
     force: Annotated[
         bool, typer.Option("--force", help="Also replay messages that were replayed three times.")
     ] = False,
