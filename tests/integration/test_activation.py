@@ -14,7 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kstorm.cli.__main__ import main
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.errors import ControlError
 from kstorm.operations.control import activation
 from kstorm.runtime.zookeeper.topologies import (
@@ -27,7 +27,8 @@ from kstorm.runtime.zookeeper.topologies import (
 from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
-from tests.integration.engine import Engine, check_words, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import Engine, check_words
 from tests.kubernetes_stub import KubernetesStub
 
 Command = Callable[..., tuple[object, str, str]]
@@ -52,18 +53,9 @@ def kstorm(zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture
-def engine(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    way: Proxy,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Engine]:
+def engine(run_topology: RunTopology, way: Proxy) -> Iterator[Engine]:
     settings = {"KSTORM_ZOOKEEPER": way.address}
-    with running(
-        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
-    ) as found:
+    with run_topology("wordcount", settings=settings) as found:
         yield found
 
 

@@ -1,31 +1,21 @@
 """Services with a Kafka in their release create the source and sink topics."""
 
-from pathlib import Path
-
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.engine import SOURCE_PARTITIONS, running
+from kstorm.dev.servers import EmbeddedKafka
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import SOURCE_PARTITIONS
 
 
 @pytest.mark.slow
 def test_processes_create_source_and_sink_topics(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run_topology: RunTopology, kafka: EmbeddedKafka
 ) -> None:
     """They start at the same time, and there is work at once."""
     settings = {"KSTORM_END_PARTITIONS": str(SOURCE_PARTITIONS)}
-    with running(
+    with run_topology(
         "wordcount",
-        topic_prefix,
-        kafka,
-        zookeeper,
-        tmp_path,
-        monkeypatch,
         settings=settings,
         anew=False,
     ) as engine:

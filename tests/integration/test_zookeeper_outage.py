@@ -7,17 +7,17 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
 from kstorm.dev.local_processes import Worker
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka import ProcessingGuarantee
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
-from tests.integration.engine import check_words, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import check_words
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset
 
@@ -109,14 +109,7 @@ def readiness(worker: Worker) -> tuple[int, str]:
     [pytest.param(0, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.long)],
 )
 def test_topology_continues_during_a_zookeeper_outage(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    way: Proxy,
-    onlooker: KazooClient,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    seconds: float,
+    run_topology: RunTopology, way: Proxy, onlooker: KazooClient, topic_prefix: str, seconds: float
 ) -> None:
     """All sentences of the outage are counted before its end.
 
@@ -127,9 +120,7 @@ def test_topology_continues_during_a_zookeeper_outage(
         [f"amid {number}" for number in range(60)],
     )
     settings = {"KSTORM_ZOOKEEPER": way.address}
-    with running(
-        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
-    ) as engine:
+    with run_topology("wordcount", settings=settings) as engine:
         engine.produce(before)
         engine.await_done("sentences")
         stored = engine.offsets()
