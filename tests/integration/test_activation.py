@@ -13,7 +13,6 @@ from threading import Thread
 import pytest
 from kazoo.client import KazooClient
 
-from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.errors import ControlError
 from kstorm.operations.control import activation
@@ -29,9 +28,9 @@ from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
 from tests.integration.conftest import RunTopology
 from tests.integration.engine import Engine, check_words
+from tests.kstorm_command import Command, run_kstorm
 from tests.kubernetes_stub import KubernetesStub
 
-Command = Callable[..., tuple[object, str, str]]
 STAYS = "it stays deactivated until `kstorm activate {}`"
 
 
@@ -39,15 +38,9 @@ STAYS = "it stays deactivated until `kstorm activate {}`"
 def kstorm(zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]) -> Command:
     """A function that runs the command and returns exit code, output and errors."""
 
-    def run(*arguments: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(
-                [
-                    *arguments,
-                    *([] if "--zookeeper" in arguments else ["--zookeeper", zookeeper.connect]),
-                ]
-            )
-        return ended.value.code, *capsys.readouterr()
+    def run(*words: str) -> tuple[object, str, str]:
+        place = () if "--zookeeper" in words else ("--zookeeper", zookeeper.connect)
+        return run_kstorm(capsys, *words, *place)
 
     return run
 

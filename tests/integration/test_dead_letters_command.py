@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -22,9 +22,8 @@ from kstorm.runtime.kafka.single_partition_topic import write_topic
 from tests.conftest import Eventually
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.dead_letters import SECRET, Letters
+from tests.kstorm_command import Command, run_kstorm
 from tests.kubernetes_stub import KubernetesStub
-
-Command = Callable[..., tuple[object, str, str]]
 
 
 @pytest.fixture
@@ -42,12 +41,9 @@ def kstorm(
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
     monkeypatch.setenv("COLUMNS", "250")
 
-    def run(*words: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main([*words, "--topology", topic_prefix, "--bootstrap", kafka.bootstrap])
-        return ended.value.code, *capsys.readouterr()
-
-    return run
+    return lambda *words: run_kstorm(
+        capsys, *words, "--topology", topic_prefix, "--bootstrap", kafka.bootstrap
+    )
 
 
 def events(kstorm: Command) -> list[Mapping[str, Any]]:

@@ -3,7 +3,7 @@ command line has it.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from kstorm.runtime.kafka.single_partition_topic import read_topic
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.dead_letters import Letters
 from tests.integration.engine import make_topics
+from tests.kstorm_command import Command, run_kstorm
 from tests.kubernetes_stub import KubernetesStub
 
-Command = Callable[..., tuple[object, str, str]]
 CODE = """
 from kstorm.kafka import JsonScheme, KafkaBolt, KafkaHosts, KafkaSpout, ProcessingGuarantee, SchemeAsMultiScheme, SpoutConfig
 from kstorm.testing import FeederSpout
@@ -69,9 +69,8 @@ def edit(kafka: EmbeddedKafka, code: str, capsys: pytest.CaptureFixture[str]) ->
     """A function that runs the command and returns exit code, output and errors."""
 
     def run(*words: str, topology: str = f"{code}:topology") -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["dlq", "edit", *words, "--topology", topology, "--bootstrap", kafka.bootstrap])
-        return ended.value.code, *capsys.readouterr()
+        where = ("--topology", topology, "--bootstrap", kafka.bootstrap)
+        return run_kstorm(capsys, "dlq", "edit", *words, *where)
 
     return run
 

@@ -5,7 +5,7 @@ letters.
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -25,8 +25,7 @@ from kstorm.testing import FeederSpout
 from kstorm.topology import Topology, TopologyBuilder
 from tests.integration.dead_letters import SECRET, Letters
 from tests.integration.engine import make_topics
-
-Command = Callable[..., tuple[object, str, str]]
+from tests.kstorm_command import Command, run_kstorm
 
 
 @pytest.fixture
@@ -49,22 +48,8 @@ def replay(
     """A function that runs the command in this mode and returns exit code, output and errors."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
 
-    def run(*words: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(
-                [
-                    "dlq",
-                    "replay",
-                    *words,
-                    "--topology",
-                    topic_prefix,
-                    "--bootstrap",
-                    kafka.bootstrap,
-                ]
-            )
-        return ended.value.code, *capsys.readouterr()
-
-    return lambda *words: run(*words, "--mode", "produce")
+    where = ("--topology", topic_prefix, "--bootstrap", kafka.bootstrap, "--mode", "produce")
+    return lambda *words: run_kstorm(capsys, "dlq", "replay", *words, *where)
 
 
 def left(letters: Letters) -> list[int]:

@@ -4,7 +4,7 @@ spouts.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,8 +23,7 @@ from tests.integration import topologies
 from tests.integration.conftest import RunTopology
 from tests.integration.dead_letters import SECRET, Letters
 from tests.integration.engine import SOURCE_PARTITIONS, Engine, check_words
-
-Command = Callable[..., tuple[object, str, str]]
+from tests.kstorm_command import Command, run_kstorm
 
 
 @pytest.fixture
@@ -37,9 +36,8 @@ def kstorm(
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
 
     def run(*words: str, topology: str = topic_prefix) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["dlq", "replay", *words, "--topology", topology, "--bootstrap", kafka.bootstrap])
-        return ended.value.code, *capsys.readouterr()
+        where = ("--topology", topology, "--bootstrap", kafka.bootstrap)
+        return run_kstorm(capsys, "dlq", "replay", *words, *where)
 
     return run
 

@@ -4,31 +4,23 @@ to it.
 
 import json
 import re
-from collections.abc import Callable
 
 import pytest
 
-from kstorm.cli.__main__ import main
 from kstorm.core.dead_letters import TIMED_OUT
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.operations.letters.reading import read_letters
 from kstorm.runtime.base.settings import Settings
 from tests.integration import topologies
 from tests.integration.conftest import RunTopology
-
-Command = Callable[..., tuple[object, str, str]]
+from tests.kstorm_command import Command, run_kstorm
 
 
 @pytest.fixture
 def show(kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str]) -> Command:
     """A function that runs `kstorm dlq show` and returns exit code, output and errors."""
 
-    def run(*words: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["dlq", "show", *words, "--bootstrap", kafka.bootstrap])
-        return ended.value.code, *capsys.readouterr()
-
-    return run
+    return lambda *words: run_kstorm(capsys, "dlq", "show", *words, "--bootstrap", kafka.bootstrap)
 
 
 @pytest.mark.slow

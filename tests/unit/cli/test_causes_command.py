@@ -16,8 +16,8 @@ from kstorm.operations.status.snapshots import Backlog, ProcessSnapshot
 from kstorm.runtime import run_files
 from kstorm.runtime.base.settings import Settings
 from tests.exec_stub import Frames, ended
+from tests.kstorm_command import Command
 from tests.kubernetes_stub import KubernetesStub
-from tests.unit.cli.conftest import Command
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from kstorm.operations.events.operator_identity import operator
 from tests.exec_stub import Frames, ended
 from tests.from_kubeconfig import from_kubeconfig, given
+from tests.kstorm_command import Command
 from tests.kubernetes_stub import KubernetesStub
-from tests.unit.cli.conftest import Command
 
 ALL_BUT_SPOUTS = ["wc-count", "wc-split", "wc-acker"]
 IN_SPOUT = "kstorm: in the pod streams/wc-sentences-0 (kstorm-spout:1, context stub)\n"

@@ -23,7 +23,7 @@ from kstorm.operations.places import (
     find_place,
 )
 from kstorm.runtime import run_files
-from tests.unit.cli.conftest import Command
+from tests.kstorm_command import Command
 
 WITHOUT_A_TOPOLOGY = {
     "values", "flux-schema", "prepare", "produce", "consume", "ui", "forget", "note",
