@@ -27,11 +27,6 @@ from tests.kubernetes_stub import KubernetesStub
 
 
 @pytest.fixture
-def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
-    return Letters(kafka, topic_prefix)
-
-
-@pytest.fixture
 def kstorm(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:

@@ -11,7 +11,6 @@ import pytest
 
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
-from kstorm.kafka.replay_requests import ReplayRequest, decode_request
 from kstorm.operations.letters.reading import read_letters
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.single_partition_topic import read_topic
@@ -47,11 +46,6 @@ NEW = '{"item": "cow", "price": 7}'
 
 
 @pytest.fixture
-def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
-    return Letters(kafka, topic_prefix)
-
-
-@pytest.fixture
 def code(topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the name of the topology's module."""
     module = f"code_{abs(hash(topic_prefix))}"
@@ -73,11 +67,6 @@ def edit(kafka: EmbeddedKafka, code: str, capsys: pytest.CaptureFixture[str]) ->
         return run_kstorm(capsys, "dlq", "edit", *words, *where)
 
     return run
-
-
-def orders(letters: Letters) -> list[tuple[bytes | None, ReplayRequest]]:
-    found = read_topic(letters.settings, f"{letters.name}.__orders")
-    return [(record.key(), decode_request(record.value() or b"")) for record in found]
 
 
 def said(letters: Letters) -> list[tuple[str, str, str, str, str]]:
@@ -103,11 +92,11 @@ def test_replay_with_a_value_that_the_scheme_can_read(
     code, _, complained = edit("0", "--value", '{"item": "cow"}', "--yes")
     assert (code, "the scheme of 'lines' cannot read the new value" in complained) == (2, True)
     code, _, complained = edit("0", "--value", NEW)
-    assert (code, "give --yes" in complained, orders(letters), said(letters)) == (2, True, [], [])
+    assert (code, "give --yes" in complained, letters.orders(), said(letters)) == (2, True, [], [])
     (tmp_path / "new").write_text(NEW)
     code, shown, _ = edit("0", "--file", str(tmp_path / "new"), "--yes", "--note", "a price")
     assert (code, shown) == (0, "1 replay requested: `kstorm events` shows the outcome\n")
-    ((key, order),) = orders(letters)
+    ((key, order),) = letters.orders()
     assert (key, order.value, order.key, order.headers) == (
         b"orders/3/7/lines",
         NEW.encode(),
@@ -143,7 +132,7 @@ def test_exactly_once_edit_copies_the_message(
     assert "bolts give tuples up" in edit("2", *given, topology=exact)[2]
     copied = f"1 copied to {source} with the new value, and its letter discarded"
     assert edit("0", *given, topology=exact)[:2] == (0, f"{copied}\n")
-    assert orders(letters) == []
+    assert letters.orders() == []
     assert said(letters)[-1] == ("anna@laptop", "edit", "0", "a price", copied)
     assert [one.number for one in read_letters(letters.settings, letters.name).letters] == [1, 2]
     (copy,) = read_topic(letters.settings, source)
@@ -174,7 +163,7 @@ def test_editor_shows_the_old_value(
     assert edit("0", "--yes")[0] == 0
     assert seen.read_bytes() == OLD
     assert not Path((tmp_path / "seen.path").read_text().strip()).exists()
-    assert [order.value for _, order in orders(letters)] == [NEW.encode()]
+    assert [order.value for _, order in letters.orders()] == [NEW.encode()]
 
 
 @pytest.mark.slow
@@ -202,7 +191,7 @@ def test_letters_that_cannot_be_edited(letters: Letters, edit: Command, code: st
     assert f"the code of {letters.name!r} is needed" in edit("4", *given, topology=letters.name)[2]
     assert "has no dead letter 9" in edit("9", *given)[2]
     assert "with --value or --file" in edit("4", "--value", "x", "--file", __file__)[2]
-    assert orders(letters) == []
+    assert letters.orders() == []
     assert edit("4", *given, "--force")[0] == 0
 
 
@@ -239,10 +228,10 @@ def test_pod_receives_the_value_on_standard_input(
     assert run("0", "--value", NEW, "--dry-run") == (0, "item='cow', price=7\n")
     assert run("0", "--value", "no JSON", "--yes")[0] == 2
     assert run("0", "--value", NEW)[0] == 2, "nobody is there to be asked"
-    assert orders(letters) == []
+    assert letters.orders() == []
     assert run("0", "--file", str(tmp_path / "long"), "--yes")[0] == 0
     monkeypatch.setenv("EDITOR", editor(tmp_path, f'grep -q cow "$1" && echo \'{NEW}\' > "$1"'))
     assert run("1", "--yes", "--note", "two words")[0] == 0
-    assert [order.value for _, order in orders(letters)] == [long.encode(), NEW.encode()]
+    assert [order.value for _, order in letters.orders()] == [long.encode(), NEW.encode()]
     assert said(letters)[-1] == ("anna@laptop", "edit", "1", "two words", "1 replay requested")
     assert not [command for _, command in cluster.commands if "cow" in " ".join(command)]

@@ -37,11 +37,6 @@ def source(kafka: EmbeddedKafka, topic_prefix: str) -> str:
 
 
 @pytest.fixture
-def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
-    return Letters(kafka, topic_prefix)
-
-
-@pytest.fixture
 def replay(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:
