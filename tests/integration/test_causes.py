@@ -19,10 +19,7 @@ from tests.kstorm_command import says
 
 @pytest.mark.slow
 def test_slow_bolt_is_named_with_its_lag(
-    run_topology: RunTopology,
-    topic_prefix: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    run_topology: RunTopology, topic_prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without input there is no cause. With input the bolt is the bottleneck, and its lag rises.
 

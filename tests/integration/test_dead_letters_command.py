@@ -8,12 +8,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined] # its stubs hide some
 
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka

@@ -41,10 +41,7 @@ def test_kills_of_every_kind_of_process(run_topology: RunTopology, kills: int) -
 
 @pytest.mark.long
 def test_kills_of_every_kind_of_process_on_kafka_3_9(
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    zookeeper: EmbeddedZooKeeper, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This is the last series with metadata in ZooKeeper."""
     with (

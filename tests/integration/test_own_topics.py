@@ -14,11 +14,7 @@ def test_processes_create_source_and_sink_topics(
 ) -> None:
     """They start at the same time, and there is work at once."""
     settings = {"KSTORM_END_PARTITIONS": str(SOURCE_PARTITIONS)}
-    with run_topology(
-        "wordcount",
-        settings=settings,
-        anew=False,
-    ) as engine:
+    with run_topology("wordcount", settings=settings, anew=False) as engine:
         topics = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
         assert [len(topics[end].partitions) for end in (engine.source, engine.sink)] == [
             SOURCE_PARTITIONS,

@@ -124,10 +124,7 @@ def test_missing_source_and_sink_are_refused(
     assert partitions(kafka, [own]) == {}
     code, shown, _ = kstorm("four", "prepare", "--allow-missing-ends")
     assert code == 0
-    assert shown.splitlines()[1:] == [
-        f"warning: {reads}",
-        f"warning: {writes}",
-    ]
+    assert shown.splitlines()[1:] == [f"warning: {reads}", f"warning: {writes}"]
     assert partitions(kafka, [own]) == {own: 4}
 
 

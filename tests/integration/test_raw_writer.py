@@ -94,10 +94,7 @@ def test_copy_names_its_original(
     assert (
         code,
         "1 not replayed: it did not come from a topic: give --to TOPIC" in complained,
-    ) == (
-        2,
-        True,
-    )
+    ) == (2, True)
     assert replay("0", "--yes", "--to", "nowhere")[0] == 2
     assert replay("0", "--to", source, "--dry-run")[0] == 0
     assert (written(letters, source), left(letters)) == ([], [0])

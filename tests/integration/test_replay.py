@@ -69,11 +69,7 @@ def test_replay_request_has_everything_of_the_message(letters: Letters, kstorm: 
         code,
         "1 not replayed: its replay is in progress" in complained,
         len(letters.orders()),
-    ) == (
-        2,
-        True,
-        1,
-    )
+    ) == (2, True, 1)
     write_topic(letters.settings, f"{letters.name}.__orders", [(key, None)])
     assert kstorm("0", "--yes")[0] == 0
 

@@ -105,8 +105,7 @@ def readiness(worker: Worker) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    "seconds",
-    [pytest.param(0, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.long)],
+    "seconds", [pytest.param(0, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.long)]
 )
 def test_topology_continues_during_a_zookeeper_outage(
     run_topology: RunTopology, way: Proxy, onlooker: KazooClient, topic_prefix: str, seconds: float

@@ -82,10 +82,7 @@ def test_wrong_sasl_password_is_reported_and_retried(
 
     When the server accepts the login, the work starts.
     """
-    with (
-        EmbeddedZooKeeper(tmp_path, logins={USER: WRONG}) as behind,
-        Proxy() as way,
-    ):
+    with EmbeddedZooKeeper(tmp_path, logins={USER: WRONG}) as behind, Proxy() as way:
         way.target = int(behind.connect.rpartition(":")[2])
         store = world.store(process(world, LOGIN, way.address))
         assert store.acquire(P0) is Ownership.WAITING

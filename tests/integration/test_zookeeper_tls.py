@@ -290,8 +290,7 @@ def test_failing_server_is_named(servers: Servers, world: World) -> None:
     tls = ZooKeeperTls(ca=servers.ca)
     with (
         pytest.raises(
-            BrokerError,
-            match=rf"does not use TLS .*\(this concerns {servers.elsewhere.connect}\)$",
+            BrokerError, match=rf"does not use TLS .*\(this concerns {servers.elsewhere.connect}\)$"
         ),
         open_nodes(where, world.config.zk_path_of, "", tls),
     ):

@@ -191,10 +191,7 @@ def test_without_a_kubeconfig_there_is_no_place_to_look_in(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (
-            ["drain", "wordcount", "--zookeeper", "z:1", "-n", "streams"],
-            "give one or the other",
-        ),
+        (["drain", "wordcount", "--zookeeper", "z:1", "-n", "streams"], "give one or the other"),
         (
             ["offsets", "show", "--topology", "wordcount", "--zookeeper", "z:1"],
             "the code of 'wordcount' is needed, because it defines the topics of its tuples: give ",
@@ -281,10 +278,7 @@ def test_missing_right_is_named(cluster: KubernetesStub, kstorm: Command) -> Non
             [(3, b"garbage")],
             "the connection to the pod wc-sentences-0 broke (it returned no exit code)",
         ),
-        (
-            [(1, b"3 trees in flight\n")],
-            "and the command may continue there: check its effect",
-        ),
+        ([(1, b"3 trees in flight\n")], "and the command may continue there: check its effect"),
     ],
     ids=["no command", "not started", "no exit code", "broken connection"],
 )

@@ -128,9 +128,7 @@ def test_a_mistake_costs_one_line(
     assert says in said.err
 
 
-def test_unreachable_zookeeper_is_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_unreachable_zookeeper_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Without waiting for ten seconds, and nothing else is said."""
     begun = time.monotonic()
     with pytest.raises(SystemExit) as ended:

@@ -224,9 +224,7 @@ def test_waiting_scheme_is_opened_reported_and_closed(world: "World") -> None:
     assert Asking.calls == ["open", "close"]
 
 
-def test_paused_partition_stays_paused_after_a_seek(
-    world: "World",
-) -> None:
+def test_paused_partition_stays_paused_after_a_seek(world: "World") -> None:
     """The reader forgets its pause; the spout must know, or it gathers all that there is while it may emit nothing."""
     world.source.produce(0, *range(5000))
     spout = world.open(max_uncommitted_offsets=10)

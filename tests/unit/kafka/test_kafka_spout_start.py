@@ -169,9 +169,7 @@ def test_where_it_starts_over_is_stored_first(world: "World") -> None:
     assert world.offsets.offset() == 12
 
 
-def test_partition_lost_before_its_start_is_stored_starts_again(
-    world: "World",
-) -> None:
+def test_partition_lost_before_its_start_is_stored_starts_again(world: "World") -> None:
     """By whoever has it next, from where that is then."""
     world.source.produce(0, *range(5))
     world.offsets.slow = True

@@ -430,9 +430,7 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 
 @given(bodies())
-def test_random_bytes_never_raise_and_valid_messages_pass(
-    body: bytes,
-) -> None:
+def test_random_bytes_never_raise_and_valid_messages_pass(body: bytes) -> None:
     read_message(reading(BOMB), ALL, body)
     extent = MessageExtent(BOMB.DESCRIPTOR)
     extent._harmless = -1

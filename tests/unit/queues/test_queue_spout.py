@@ -167,9 +167,7 @@ def test_a_message_of_several_tuples_leaves_with_the_last_of_their_trees(
     assert queue.done == [b"a b c"]
 
 
-def test_message_with_a_failed_tuple_is_returned_once(
-    local_cluster: Make,
-) -> None:
+def test_message_with_a_failed_tuple_is_returned_once(local_cluster: Make) -> None:
     """What is heard of its other trees then is of no account, neither for the old attempt nor for the new one."""
     queue = MemoryQueue(b"a b c")
     cluster = words_of(queue, local_cluster, Hold())

@@ -114,8 +114,7 @@ class TopicIdentity:
         if _ID not in known:
             if begun:
                 logger.info(
-                    "the tables do not record the id of their topic; assuming %s",
-                    self._first,
+                    "the tables do not record the id of their topic; assuming %s", self._first
                 )
             if not self.properties.items() <= noted.items():
                 self._tables.set_properties(self._spark, "bronze", self.properties)

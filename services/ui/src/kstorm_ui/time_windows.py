@@ -35,9 +35,7 @@ def window(memory: TopologyMemory, key: str, now: float) -> TimeWindow:
     label, secs = WINDOWS[key]
     if secs is None:
         return TimeWindow(
-            key,
-            memory.totals,
-            "Counts of all runs of the processes that the web UI has seen.",
+            key, memory.totals, "Counts of all runs of the processes that the web UI has seen."
         )
     before = memory.history.before(now - secs)
     since, figures = before if before is not None else (now, {})

@@ -33,12 +33,7 @@ from kstorm.cli.options import with_options
 from kstorm.cli.place_options import TopologyOptions, in_pod
 from kstorm.cli.progress import ReadProgress
 from kstorm.core.dead_letters import DeadLetter
-from kstorm.operations.letters.reading import (
-    read_letters,
-    read_one,
-    read_whole,
-    record_of,
-)
+from kstorm.operations.letters.reading import read_letters, read_one, read_whole, record_of
 from kstorm.operations.letters.selection import (
     LetterRecord,
     NumberedLetter,

@@ -28,9 +28,7 @@ from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.letters.copying import copy_edited
 from kstorm.operations.letters.editing import check_changed, check_replayable, spout_of, tuples_of
 from kstorm.operations.letters.reading import read_one
-from kstorm.operations.letters.replaying import (
-    request_edited_replay,
-)
+from kstorm.operations.letters.replaying import request_edited_replay
 from kstorm.printable import printable
 
 if TYPE_CHECKING:

@@ -10,9 +10,7 @@ import typer
 
 from kstorm.cli.dlq_edit import Note, Yes, confirm
 from kstorm.cli.json_output import Json, print_outcome, prose_on_stderr
-from kstorm.cli.letter_view import (
-    table_of,
-)
+from kstorm.cli.letter_view import table_of
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import (
     Option,
@@ -27,19 +25,9 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.formatting import counted
-from kstorm.operations.letters.copying import (
-    ReplayMode,
-    copy_recorded,
-    select_copies,
-)
+from kstorm.operations.letters.copying import ReplayMode, copy_recorded, select_copies
 from kstorm.operations.letters.discarding import check_discardable, discard_all, when_deleted
-from kstorm.operations.letters.reading import (
-    MOST_NUMBERS,
-    now_ms,
-    numbers_of,
-    read_letters,
-    select,
-)
+from kstorm.operations.letters.reading import MOST_NUMBERS, now_ms, numbers_of, read_letters, select
 from kstorm.operations.letters.replaying import replayable, request_replays
 from kstorm.operations.letters.selection import (
     FINGERPRINT_DIGITS,

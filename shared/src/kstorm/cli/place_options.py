@@ -340,8 +340,7 @@ def _note_other_servers(place: LocalRun, needs: Sequence[str]) -> None:
     for variable in needs:
         if os.environ.get(variable, servers[variable]) != servers[variable]:
             print(
-                f"kstorm: {place} has its own servers, so {variable} is not used",
-                file=sys.stderr,
+                f"kstorm: {place} has its own servers, so {variable} is not used", file=sys.stderr
             )
 
 

@@ -43,8 +43,7 @@ def prepare(
     allow_missing_ends: Annotated[
         bool,
         typer.Option(
-            "--allow-missing-ends",
-            help="Print the unusable source and sink topics, and continue.",
+            "--allow-missing-ends", help="Print the unusable source and sink topics, and continue."
         ),
     ] = False,
     wait: Annotated[

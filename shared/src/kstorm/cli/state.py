@@ -135,8 +135,7 @@ def _say_missing(
     )
     oldest = min(each.as_of.time for each in looked)
     print(
-        printable(f"kstorm: {missing} {key!r}, as of {utc_clock(oldest * 1000)}"),
-        file=sys.stderr,
+        printable(f"kstorm: {missing} {key!r}, as of {utc_clock(oldest * 1000)}"), file=sys.stderr
     )
 
 

@@ -110,11 +110,7 @@ def trace(
 
 
 def _send(
-    asked: "_Asked",
-    options: TraceOptions,
-    url: str,
-    words: Sequence[str],
-    arguments: Sequence[str],
+    asked: "_Asked", options: TraceOptions, url: str, words: Sequence[str], arguments: Sequence[str]
 ) -> None:
     if options.is_far:
         check_far_url(url)

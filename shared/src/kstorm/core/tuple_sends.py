@@ -12,14 +12,7 @@ from msgspec import Struct
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.core.lanes import Lane, LaneRows, take_together
 from kstorm.core.outgoing import OutgoingRecord
-from kstorm.core.wire import (
-    FIRST,
-    WRITERS,
-    TupleFrame,
-    encode_tuples,
-    encode_values,
-    unpack_ids,
-)
+from kstorm.core.wire import FIRST, WRITERS, TupleFrame, encode_tuples, encode_values, unpack_ids
 from kstorm.errors import TupleTooLargeError
 from kstorm.topology import Config
 

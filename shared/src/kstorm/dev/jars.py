@@ -172,15 +172,7 @@ def ivy_command(*arguments: str | Path) -> list[str | Path]:
     """Return the command that runs the Ivy in `pyspark` with these arguments."""
     java = find_java()
     trust = trust_options() if java.bundled else []
-    return [
-        java.executable,
-        *_IVY_JAVA,
-        *trust,
-        "-cp",
-        _ivy(),
-        "org.apache.ivy.Main",
-        *arguments,
-    ]
+    return [java.executable, *_IVY_JAVA, *trust, "-cp", _ivy(), "org.apache.ivy.Main", *arguments]
 
 
 def _jars(set_name: str) -> list[Path]:

@@ -27,10 +27,7 @@ class LoggedCommand:
     """
 
     def __init__(
-        self,
-        command: Sequence[str | Path],
-        log: Path,
-        folder: Path | None = None,
+        self, command: Sequence[str | Path], log: Path, folder: Path | None = None
     ) -> None:
         """`folder` is the working directory of the command; by default this process's."""
         self._words = [str(word) for word in command]

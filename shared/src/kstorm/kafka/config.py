@@ -53,12 +53,7 @@ class ProcessingGuarantee(Enum):
     """
 
 
-_CHECKED_BELOW: Final = (
-    "hosts",
-    "processing_guarantee",
-    "start_offset_time",
-    "zk_servers",
-)
+_CHECKED_BELOW: Final = ("hosts", "processing_guarantee", "start_offset_time", "zk_servers")
 """Fields whose own checks name the possible values."""
 
 

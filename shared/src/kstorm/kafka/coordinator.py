@@ -30,14 +30,7 @@ from kstorm.kafka.partition_assignment import (
 )
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.partition_times import PartitionTimes
-from kstorm.kafka.ports import (
-    Broker,
-    OffsetStore,
-    Ownership,
-    Partition,
-    SourceFault,
-    SourceReader,
-)
+from kstorm.kafka.ports import Broker, OffsetStore, Ownership, Partition, SourceFault, SourceReader
 from kstorm.kafka.start_offset import StartOffsets
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 from kstorm.topology.event_time import Latest

@@ -11,11 +11,7 @@ class StartOffsets:
     """Chooses the start offsets of one spout task's partitions."""
 
     def __init__(
-        self,
-        config: SpoutConfig,
-        source: SourceReader,
-        offsets: OffsetStore,
-        topology: TopologyRef,
+        self, config: SpoutConfig, source: SourceReader, offsets: OffsetStore, topology: TopologyRef
     ) -> None:
         self._config, self._source = config, source
         self._offsets, self._topology = offsets, topology

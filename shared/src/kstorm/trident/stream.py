@@ -9,12 +9,7 @@ from kstorm.errors import TopologyError
 from kstorm.fitting import Text, checked
 from kstorm.topology import Bolt, Fields
 from kstorm.topology.groupings import FieldsGrouping, GlobalGrouping, ShuffleGrouping
-from kstorm.trident.aggregators import (
-    Aggregator,
-    AnyAggregator,
-    CombinerAggregator,
-    aggregation_of,
-)
+from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, aggregation_of
 from kstorm.trident.batches import FieldSelection
 from kstorm.trident.chained_aggregators import (
     ChainedAggregator,

@@ -20,12 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
-from kstorm.kafka.hosts import (
-    GlobalPartitionInformation,
-    StaticHosts,
-    ZkHosts,
-    bootstrap_servers,
-)
+from kstorm.kafka.hosts import GlobalPartitionInformation, StaticHosts, ZkHosts, bootstrap_servers
 from kstorm.kafka.ports import Broker, Partition, SourceFault, SourceMessage
 from kstorm.runtime.base.client_log import CLIENT_LOG
 from kstorm.runtime.base.partition_lookup import LOOK_UP_SECS, BrokersReader, NoTopicError

@@ -72,10 +72,7 @@ def make_client(
     logging.getLogger("kazoo.client").setLevel(logging.INFO)
     try:
         return KazooClient(
-            connect,
-            timeout,
-            default_acl=CREATOR_ALL_ACL if auth else None,
-            **options,
+            connect, timeout, default_acl=CREATOR_ALL_ACL if auth else None, **options
         )
     except (ValueError, KazooException) as error:
         raise ConfigError(
