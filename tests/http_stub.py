@@ -1,6 +1,5 @@
 """The common part of the HTTP stubs: a real server on a free port that responds with the result of
-`answer`.
-"""
+`answer`."""
 
 import json
 import threading

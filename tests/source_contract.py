@@ -145,8 +145,7 @@ class SourceContract:
 
     def test_expired_offset_is_reported_and_nothing_is_read(self, log: Log) -> None:
         """The partition stays unread until the spout assigns it again: only the spout chooses the
-        offset.
-        """
+        offset."""
         log.write(0, 5)
         log.write(1, 1)
         log.expire(0, 3)

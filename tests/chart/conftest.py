@@ -48,8 +48,7 @@ def template(
     helm: Callable[..., subprocess.CompletedProcess[str]],
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Render with one of the CI files (default: `minimal`) and with further values over it, as a
-    dict.
-    """
+    dict."""
 
     @cache
     def rendered(values: str, base: str, release: str) -> subprocess.CompletedProcess[str]:

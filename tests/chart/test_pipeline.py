@@ -1,6 +1,5 @@
 """The pipeline in one pod, with executors in their own pods, and as a SparkApplication for the
-operator.
-"""
+operator."""
 
 import json
 from typing import Any

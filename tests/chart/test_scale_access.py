@@ -1,6 +1,5 @@
 """Kubernetes API access: pods of StatefulSets may read the scale, to find out if they will come
-back.
-"""
+back."""
 
 from typing import Any
 

@@ -1,6 +1,5 @@
 """`kstorm activate|deactivate|drain|kill` on real servers: which spouts emit, and what happens to
-messages in flight.
-"""
+messages in flight."""
 
 import json
 import re

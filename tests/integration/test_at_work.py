@@ -1,6 +1,5 @@
 """A topology of real processes works, according to `kstorm probe`, which sends nothing, and to its
-spouts.
-"""
+spouts."""
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition

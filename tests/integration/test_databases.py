@@ -1,6 +1,5 @@
 """Counts of a stream in a real PostgreSQL and a real Redis stay exact if processes are killed
-during commits.
-"""
+during commits."""
 
 from collections import Counter
 from functools import partial
@@ -105,8 +104,7 @@ def test_database_outage_is_survived(
 
 def test_fenced_writer_of_redis_writes_nothing() -> None:
     """The same holds for SQL in `tests/unit/trident/test_outside.py`: a write is atomic for any
-    number of keys.
-    """
+    number of keys."""
     with RedisServer() as server:
         database = backing(server.name)
         database.open()

@@ -26,8 +26,7 @@ def kstorm(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:
     """A function that runs the command for the test's topology and returns exit code, output and
-    errors.
-    """
+    errors."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
     monkeypatch.setenv("COLUMNS", "250")
 

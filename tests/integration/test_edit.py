@@ -1,6 +1,5 @@
 """`kstorm dlq edit` on a real Kafka: the scheme checks the new value, the spout emits it, and no
-command line has it.
-"""
+command line has it."""
 
 import json
 from collections.abc import Iterator

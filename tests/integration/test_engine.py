@@ -1,6 +1,5 @@
 """The guarantee on real servers: processes are killed, moved and paused, and every message is
-accounted for.
-"""
+accounted for."""
 
 import re
 import time

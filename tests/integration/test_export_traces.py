@@ -1,6 +1,5 @@
 """`kstorm export-traces` on real servers sends failed and timed out trees, but no trees that were
-done in time.
-"""
+done in time."""
 
 import os
 import re
@@ -39,8 +38,7 @@ def engine(
     kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Engine]:
     """A running topology that has finished all sentences except one that timed out and one that
-    failed.
-    """
+    failed."""
     with pytest.MonkeyPatch.context() as patch:
         folder: Path = tmp_path_factory.mktemp("exported")
         with running(

@@ -69,8 +69,7 @@ def command(
     engine: Engine, capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
 ) -> str:
     """Return the output of `kstorm offsets` for the topology's spout, or its error for another exit
-    code.
-    """
+    code."""
     servers = ["--bootstrap", engine.bootstrap, "--zookeeper", engine.processes.zookeeper]
     topology = ("--topology", engine.processes.reference)
     return says(capsys, "offsets", *arguments, *topology, *servers, code=code)

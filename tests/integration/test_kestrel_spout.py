@@ -1,6 +1,5 @@
 """`KestrelSpout` and its reader on Kestrel servers: open items, items that are put back, and the
-blacklist.
-"""
+blacklist."""
 
 import asyncio
 import time
@@ -29,8 +28,7 @@ def server() -> Iterator[KestrelServer]:
 @pytest.fixture
 async def read() -> AsyncIterator[Open]:
     """A function that opens started readers of the queue `q`, with a blacklist time of half a
-    second.
-    """
+    second."""
     async with AsyncExitStack() as stack:
 
         def open_reader(

@@ -24,8 +24,7 @@ def offsets(
     topic: Topic, zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]
 ) -> Command:
     """A function that runs the command for the test's topic and spout, and returns exit code,
-    output and errors.
-    """
+    output and errors."""
     where = ["--root", f"/{topic.name}", "--id", topic.config().id, "--topic", topic.name]
     servers = ["--bootstrap", topic.kafka.bootstrap, "--zookeeper", zookeeper.connect]
 

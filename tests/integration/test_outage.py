@@ -1,6 +1,5 @@
 """Kafka is away longer than any session: every process waits for it, reports the outage, and
-continues afterwards.
-"""
+continues afterwards."""
 
 import time
 import urllib.error

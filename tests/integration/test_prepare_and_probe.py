@@ -1,6 +1,5 @@
 """`kstorm prepare`, `probe`, `produce` and `consume` on a real Kafka, as the chart and its notes
-run them.
-"""
+run them."""
 
 import io
 import sys

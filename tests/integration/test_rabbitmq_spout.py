@@ -1,6 +1,5 @@
 """`RabbitMQSpout` and its reader on a real RabbitMQ: open messages, messages put back, and reports
-of an outage.
-"""
+of an outage."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,6 +1,5 @@
 """`kstorm dlq replay --mode produce` on a real Kafka: the copies, their headers, and the rejected
-letters.
-"""
+letters."""
 
 import json
 import sys

@@ -1,6 +1,5 @@
 """Tables recover from real changelogs: with wrong disks, in pieces, and without blocking the event
-loop.
-"""
+loop."""
 
 import asyncio
 import subprocess

@@ -1,6 +1,5 @@
 """With exactly once, a real broker rejects records of a sink: which ones, what replaces them, and
-which errors need an operator.
-"""
+which errors need an operator."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,6 +1,5 @@
 """`kstorm dlq replay` on real servers: the requests that it writes, and their execution by the
-spouts.
-"""
+spouts."""
 
 import time
 from collections import Counter
@@ -31,8 +30,7 @@ def kstorm(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:
     """A function that runs the command for the test's topology and returns exit code, output and
-    errors.
-    """
+    errors."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
 
     def run(*words: str, topology: str = topic_prefix) -> tuple[object, str, str]:
@@ -126,8 +124,7 @@ def test_many_replays_are_requested_in_stages(letters: Letters, kstorm: Command)
 @pytest.mark.slow
 def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
     """These are a bolt's tuple, a message of a queue, a cut message, and one that failed in three
-    replays.
-    """
+    replays."""
     big = letters.letter(4, value=b"x" * 800_000)
     letters.write(
         letters.letter(1, topic=f"{letters.name}.count", row=3),

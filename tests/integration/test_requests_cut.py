@@ -1,6 +1,5 @@
 """Exactly once despite the failure of single requests: lost, executed without an answer, answered
-late, and a broker killed during a transaction.
-"""
+late, and a broker killed during a transaction."""
 
 import asyncio
 import uuid
@@ -70,8 +69,7 @@ def words(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Words]:
     """One word count for all of these tests, because its start takes as long as all faults of a
-    test.
-    """
+    test."""
     with (
         pytest.MonkeyPatch.context() as environment,
         running(
@@ -145,8 +143,7 @@ def test_broker_killed_during_a_transaction(
     words: Words, kafka: EmbeddedKafka, proxy: RequestProxy, api: Api, fate: RequestFate
 ) -> None:
     """It dies between records and offsets, between offsets and commit, or between commit and
-    answer.
-    """
+    answer."""
     strike = proxy.strike(api, fate, "count-0-checkpoints", then=kafka.kill)
     with words.fed():
         words.engine.until(lambda: strike.done, 60, strike)

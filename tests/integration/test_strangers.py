@@ -1,6 +1,5 @@
 """Foreign clients write to kstorm's topics: each invalid record becomes a dead letter with its
-place, and no process stops.
-"""
+place, and no process stops."""
 
 import shutil
 import time

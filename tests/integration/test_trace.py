@@ -39,8 +39,7 @@ def engine(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Engine]:
     """A running topology that has finished all sentences except one with a forgotten word and one
-    that fails.
-    """
+    that fails."""
     with pytest.MonkeyPatch.context() as patch:
         folder: Path = tmp_path_factory.mktemp("forgetful")
         with running(

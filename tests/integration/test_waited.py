@@ -1,6 +1,5 @@
 """`kstorm dlq show --why` on real servers: a bolt forgets a tuple, and the message's letter leads
-to it.
-"""
+to it."""
 
 import json
 import re

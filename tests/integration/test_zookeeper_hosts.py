@@ -1,6 +1,5 @@
 """`ZkHosts`: brokers, partitions and leaders from the ZooKeeper of a real Kafka 3.9, and from one
-without a Kafka.
-"""
+without a Kafka."""
 
 import json
 from collections.abc import Iterator

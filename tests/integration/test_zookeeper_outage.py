@@ -1,6 +1,5 @@
 """ZooKeeper is away longer than the session: messages are processed, offsets wait, and `/readyz`
-reports it. Nothing is doubled.
-"""
+reports it. Nothing is doubled."""
 
 import json
 import time

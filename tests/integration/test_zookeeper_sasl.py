@@ -1,6 +1,5 @@
 """ZooKeeper's SASL login (DIGEST-MD5) on a real server with users: accepted, rejected, and accepted
-later.
-"""
+later."""
 
 import time
 from collections.abc import Iterator

@@ -1,6 +1,5 @@
 """TLS to a real ZooKeeper that requires client certificates: a topology runs, and each possible
-error is reported.
-"""
+error is reported."""
 
 import json
 import re
@@ -37,8 +36,7 @@ USER, LOGIN_PASSWORD = "kstorm", "login-Pa55"
 
 class Servers:
     """A ZooKeeper that requires client certificates, one with a certificate for another host, and
-    the clients' files.
-    """
+    the clients' files."""
 
     def __init__(self, directory: Path) -> None:
         files = directory / "zookeeper-tls"

@@ -228,8 +228,7 @@ def streams() -> Topology:
 
 def outside() -> Topology:
     """Return a topology that counts in the database `KSTORM_TEST_DATABASE`, with the state
-    `KSTORM_TEST_STATE`.
-    """
+    `KSTORM_TEST_STATE`."""
     name, source, _ = names(os.environ["KSTORM_TEST_PREFIX"])
     topology = TridentTopology(name)
     config = TridentKafkaConfig(KafkaHosts(), source, scheme=SchemeAsMultiScheme(StringScheme()))
@@ -270,8 +269,7 @@ def slow() -> Topology:
 
 def kestrel() -> Topology:
     """Return a topology from the test's queue on the Kestrel servers `KSTORM_TEST_QUEUE` to the
-    sink topic.
-    """
+    sink topic."""
     hosts = os.environ["KSTORM_TEST_QUEUE"].split(",")
     config = KestrelConfig(blacklist_time_secs=1, poll_ms=200)
     return _copy(
@@ -281,8 +279,7 @@ def kestrel() -> Topology:
 
 def rabbitmq() -> Topology:
     """Return a topology from the test's queue on the RabbitMQ `KSTORM_TEST_QUEUE` to the sink
-    topic.
-    """
+    topic."""
     hosts = os.environ["KSTORM_TEST_QUEUE"].split(",")
     scheme = SchemeAsMultiScheme(StringScheme())
     return _copy(

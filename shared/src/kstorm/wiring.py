@@ -42,8 +42,7 @@ class Rows(Protocol):
 
 
 OpenRows = Callable[[], Rows]
-"""Returns the local copy. Called whenever a task is created, which is after its state was opened.
-"""
+"""Returns the local copy. Called whenever a task is created, which is after its state was opened."""
 
 Refuse = Callable[[int, Mapping[bytes, bytes]], None]
 """Called with a task and those pairs of its changelog that contradict its guarantee."""

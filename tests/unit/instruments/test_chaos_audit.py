@@ -1,6 +1,5 @@
 """The audit of a chaos run finds lost, repeated and wrong outputs, low counts, and offsets stored
-too early.
-"""
+too early."""
 
 import json
 from zlib import crc32

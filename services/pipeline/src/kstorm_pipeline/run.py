@@ -56,8 +56,7 @@ _CONNECT_SECONDS = 5.0
 """Timeout of a connection to one bootstrap server."""
 _PATIENCE = {"fetchOffset.numRetries": "3", "kafkaConsumer.pollTimeoutMs": "45000"}
 """Tolerance for a Kafka outage: three requests may time out, and a poll may take as long as the
-three.
-"""
+three."""
 _BYTES_PER_BATCH = "64m"
 """The most bytes of bronze, in compressed files, that a batch of `refine` reads."""
 

@@ -45,8 +45,7 @@ that wait.
 
 _ANSWER_MS = "15000"
 """Timeout of a request to Kafka. Spark tries three times before a query fails, which takes minutes
-with Kafka's defaults.
-"""
+with Kafka's defaults."""
 
 
 @contextmanager

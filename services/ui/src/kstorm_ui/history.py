@@ -66,8 +66,7 @@ class History:
 
     def before(self, at: float) -> tuple[float, Mapping[str, StatusCounters]] | None:
         """Return the newest totals that are at least as old as `at`, otherwise the oldest ones, or
-        None.
-        """
+        None."""
         chosen = None
         for moment, packed in self._minutes:
             if chosen is not None and moment > at:

@@ -1,6 +1,5 @@
 """Implements the actions. Each does the same as the CLI command of that name and records one event,
-even if it fails.
-"""
+even if it fails."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

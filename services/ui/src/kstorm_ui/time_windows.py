@@ -1,6 +1,5 @@
 """The time windows of Storm's UI: ten minutes, three hours, a day, all time. Also computes how much
-history each window covers.
-"""
+history each window covers."""
 
 from collections.abc import Mapping
 from typing import Final

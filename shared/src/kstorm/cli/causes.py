@@ -98,8 +98,7 @@ def lag(
     ] = 5.0,
 ) -> None:
     """Measure the lag twice and print it as JSON: for each component the time and the records by
-    partition.
-    """
+    partition."""
     print(encode(backlogs_of(options.settings, options.name, components)), flush=True)
     time.sleep(window)
     print(encode(backlogs_of(options.settings, options.name, components)), flush=True)

@@ -133,8 +133,7 @@ def _move(
     json: bool,
 ) -> None:
     """Move offsets to the targets that `choose` returns by partition. `command` is recorded in the
-    audit topic.
-    """
+    audit topic."""
     with _nodes(reading) as nodes, _log(reading) as log:
         logs = log.partitions()
         wanted = _offsets(log, logs, choose(logs))
@@ -182,8 +181,7 @@ def _move(
 
 def _group(reading: SpoutOffsets, nodes: Iterable[OffsetNode]) -> str:
     """Return the consumer group that stores the positions. Empty if the spout is not an
-    exactly-once spout.
-    """
+    exactly-once spout."""
     if reading.group is not None:
         return reading.group
     return next(

@@ -346,8 +346,7 @@ def _note_other_servers(place: LocalRun, needs: Sequence[str]) -> None:
 
 def settings_for(bootstrap: str | None) -> Settings:
     """Return the environment's settings and credentials, with the Kafka at `bootstrap` if it is
-    given.
-    """
+    given."""
     return with_or_without_topology(
         os.environ | ({} if bootstrap is None else {BOOTSTRAP: bootstrap})
     )

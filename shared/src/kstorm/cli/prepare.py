@@ -140,8 +140,7 @@ def _tell_ends(topology: Topology, settings: Settings) -> None:
 
 def _check_transactions(topology: Topology, settings: Settings) -> None:
     """Check that Kafka supports transactions, unless this user may not use the services'
-    transactional IDs.
-    """
+    transactional IDs."""
     try:
         check_transactions(topology, settings)
     except TransactionalIdError as error:

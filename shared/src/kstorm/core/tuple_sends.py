@@ -18,8 +18,7 @@ from kstorm.topology import Config
 
 _MOST_HEADER = 4096
 """Most bytes of a frame with one tuple besides its values. The topics' limits allow for more than
-that.
-"""
+that."""
 
 
 class OversizedTuple(Struct, frozen=True):

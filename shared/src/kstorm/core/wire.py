@@ -93,8 +93,7 @@ class AckFrame(Struct, array_like=True):
     """Roots whose timeout restarts."""
     begins: bool = False
     """The spout task starts a new run and does not wait for trees of its earlier run. Older
-    releases ignore this field.
-    """
+    releases ignore this field."""
     by: str = ""
     """The instance that sent it. This field and `worked` are as in `TupleFrame`."""
     worked: int = 0

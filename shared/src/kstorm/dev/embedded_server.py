@@ -43,16 +43,14 @@ class EmbeddedServer(ABC):
     @property
     def process(self) -> ManagedProcess:
         """The server's process, for a caller that pauses or measures it. Raises `LocalError` before
-        the first start.
-        """
+        the first start."""
         if self._process is None:
             raise LocalError(f"{self.name} was never started")
         return self._process
 
     def start(self) -> Self:
         """Start the server and wait until it is ready. Raises `LocalError`, with the cause or the
-        end of the log, if it does not start.
-        """
+        end of the log, if it does not start."""
         if self._process is None:
             self.data_directory.mkdir(parents=True, exist_ok=True)
             arguments = self._prepare()
@@ -82,8 +80,7 @@ class EmbeddedServer(ABC):
 
     def check(self) -> None:
         """Raise `LocalError`, with the cause or the end of the log, if the server has ended
-        unexpectedly.
-        """
+        unexpectedly."""
         process = self.process
         if process.wanted and not process.alive:
             raise LocalError(self._failure(f"ended with exit code {process.returncode}", process))

@@ -1,6 +1,5 @@
 """Show a running topology: a table that is redrawn on a terminal, otherwise a line every two
-seconds.
-"""
+seconds."""
 
 import time
 from collections.abc import Sequence

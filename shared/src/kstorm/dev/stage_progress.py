@@ -19,8 +19,7 @@ _LINE_SECS: Final = 10.0
 
 class StageProgress:
     """The line of one stage, as a context manager. If its block raises an error, the line remains
-    unfinished.
-    """
+    unfinished."""
 
     def __init__(self, stage: str, out: IO[str] | None = None) -> None:
         self._stage = stage
@@ -39,8 +38,7 @@ class StageProgress:
 
     def show(self, share: float | None = None, note: str | None = None) -> None:
         """Show the progress of the stage. `share` is from 0 to 1 and never decreases. Without
-        arguments, only the duration is updated.
-        """
+        arguments, only the duration is updated."""
         if share is not None:
             self._share = max(self._share, min(share, 1.0))
         if note is not None:

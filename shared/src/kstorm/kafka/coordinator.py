@@ -52,8 +52,7 @@ class _AssignedPartition:
     partition: Partition
     late: bool = False
     """True if it was found after this task's first look-up. In this case its existing messages must
-    not be skipped.
-    """
+    not be skipped."""
     manager: PartitionManager | None = None
     """None until the partition is started."""
     begin: int | None = None

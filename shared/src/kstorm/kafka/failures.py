@@ -49,8 +49,7 @@ class Failures:
         self, offset: int, attempts: int, next_offset: int, now: float
     ) -> tuple[str, Cause] | None:
         """Schedule the message's retry. If it must be given up instead, return the reason and the
-        cause.
-        """
+        cause."""
         note = self._collector.why_failed
         if self._max_behind is not None and offset < next_offset - self._max_behind:
             reason = f"failed, and is more than max_offset_behind={self._max_behind} offsets behind"

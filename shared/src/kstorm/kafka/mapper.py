@@ -42,8 +42,7 @@ class FieldNameBasedTupleToKafkaMapper:
 
     def get_message_from_tuple(self, tuple: Tuple) -> Any:
         """Return the message field's value. Raises `KeyError` if the tuple lacks it, so that the
-        tuple fails.
-        """
+        tuple fails."""
         return tuple[self.message_field]
 
     def columns_of_batch(self, batch: TupleBatch) -> Columns:

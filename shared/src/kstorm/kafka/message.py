@@ -8,8 +8,7 @@ from kstorm.errors import KstormError
 
 class SourceMessage(Protocol):
     """A message as read. It has the methods of `confluent_kafka.Message`, so that it needs no
-    wrapper.
-    """
+    wrapper."""
 
     def topic(self) -> str: ...
 

@@ -43,8 +43,7 @@ _NOT_STORED: Final = (
 
 class _Write(Struct, eq=False):
     """A manager's range that is being written to Kafka. It exists until the broker responds, or
-    until the manager is dropped.
-    """
+    until the manager is dropped."""
 
     offset: int
     """The offset to store once Kafka has the range."""
@@ -124,8 +123,7 @@ class OffsetCommitter:
 
     def when_written(self, manager: PartitionManager, act: Callable[[], None]) -> None:
         """Call `act` as soon as no range of the manager is being written, or immediately if none
-        is.
-        """
+        is."""
         if (write := self._writes.get(manager)) is not None:
             write.then = act
         else:
@@ -133,8 +131,7 @@ class OffsetCommitter:
 
     def drop(self, manager: PartitionManager) -> None:
         """Stop storing offsets of a manager, regardless of later reports, because its partition is
-        taken over or started again.
-        """
+        taken over or started again."""
         self._writes.pop(manager, None)
 
     def _save_above(self, manager: PartitionManager) -> None:

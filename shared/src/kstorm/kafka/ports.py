@@ -57,8 +57,7 @@ class SourceFault:
     undecodable: tuple[int, int] | None = None
     """The first offset, and the offset after the last one, of messages that can never be decoded.
     Everything before them has been read. Later offsets are read only after the partition is
-    assigned again.
-    """
+    assigned again."""
 
 
 class SourceReader(Protocol):
@@ -140,8 +139,7 @@ class OffsetStore(Protocol):
 
     def acquire(self, partition: Partition) -> Ownership:
         """Request the partition's lock at the first call. Return its state, which is a cheap
-        operation.
-        """
+        operation."""
 
     def load(self, partition: Partition) -> StoredOffset | None:
         """Return the stored progress (see `stored_offset`), or None. Valid only with the lock.
@@ -165,13 +163,11 @@ class OffsetStore(Protocol):
 
     def release(self, partition: Partition) -> None:
         """Store the pending offset, and then release the lock. A later `acquire` requests the lock
-        again.
-        """
+        again."""
 
     def flush(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for pending writes and releases. Return True if none is
-        left.
-        """
+        left."""
 
     def problem(self) -> KstormError | None:
         """Return why offsets cannot be stored at the moment, or None if they can."""
@@ -203,8 +199,7 @@ class ReplayRequestReader(Protocol):
 
     at_end: bool
     """True once it has read everything that existed when it was opened. Before that, a request that
-    seems to be open may have ended.
-    """
+    seems to be open may have ended."""
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """Return new keys and values since the last call, in order, without blocking.
@@ -278,8 +273,7 @@ class KafkaPorts:
     topology_id: str | None = None
     """Id of this deployment of the topology, like Storm's `wordcount-1-1489642910`. It stays the
     same when a process restarts. None: the runtime does not provide one, and the topology's name is
-    used.
-    """
+    used."""
     open_positions: Callable[[TopologyContext], PositionReader] | None = None
     """Opens a reader of committed positions for one spout task (exactly-once only)."""
     open_orders: Callable[[TopologyContext], ReplayRequestReader] | None = None

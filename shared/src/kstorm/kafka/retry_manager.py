@@ -18,8 +18,7 @@ class FailedMessageRetryManager(Protocol):
 
     def retry_further(self, offset: int) -> bool:
         """Return True to retry a failed message (`failed` follows), or False to give up the
-        message.
-        """
+        message."""
 
     def next_failed_message_to_retry(self, now: float) -> int | None:
         """Return the offset of a waiting message that is due, or None."""

@@ -284,8 +284,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
     @property
     def is_quiet(self) -> bool:
         """True if `next_tuple` has nothing to emit before the source has messages: every partition
-        is being read, and every message is finished.
-        """
+        is being read, and every message is finished."""
         return (
             self._watermark is None
             and not self._claims

@@ -44,8 +44,7 @@ class QueueReader(Protocol):
 
     def pause(self) -> None:
         """Stop opening messages, and return those that were not taken yet to the queue. Taken
-        messages stay open.
-        """
+        messages stay open."""
 
     def take(self) -> QueueMessage | None:
         """Return the next opened message, or None. Each must be acked or put back exactly once."""

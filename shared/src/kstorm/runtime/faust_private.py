@@ -29,8 +29,7 @@ class AppWithOwnWeb(faust.App):  # type: ignore[misc]
 
 def runner_of(web: Web) -> AppRunner:
     """Return aiohttp's runner of a web server. Without it, Faust would listen itself, with no
-    limits.
-    """
+    limits."""
     runner: AppRunner = web._runner
     return runner
 
@@ -74,7 +73,6 @@ def open_partition(store: Any, partition: int) -> Any:
 
 def open_partitions(store: Any) -> MutableMapping[int, Any]:
     """Return the open partitions by number. The store uses the same mapping object throughout its
-    life.
-    """
+    life."""
     partitions: MutableMapping[int, Any] = store._dbs
     return partitions

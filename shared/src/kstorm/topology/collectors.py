@@ -12,8 +12,7 @@ Anchors = Tuple | Sequence[Tuple] | None
 
 Placed = list[tuple[int, Any]]
 """The receiving tasks of a batch: each task ID with the positions of its tuples (a slice or an
-array).
-"""
+array)."""
 
 
 class ErrorReporter(Protocol):

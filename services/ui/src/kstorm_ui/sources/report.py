@@ -51,8 +51,7 @@ class TopologyReport(msgspec.Struct, frozen=True):
 
 class Source(Protocol):
     """A source of reports on topologies. `look` may block. It raises `KstormError` if it cannot
-    report anything.
-    """
+    report anything."""
 
     def look(self) -> Sequence[TopologyReport]:
         """Poll the current state of all topologies."""

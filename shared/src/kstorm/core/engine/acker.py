@@ -102,8 +102,7 @@ class AckerEngine(Engine[Ledger]):
     @property
     def _intervals(self) -> float:
         """Intervals until the next checkpoint. A checkpoint stores nearly all open trees, so it is
-        rarer when there are many.
-        """
+        rarer when there are many."""
         return min(_MOST_INTERVALS, max(1.0, self.open_trees / _ROWS_AN_INTERVAL))
 
     @property

@@ -201,8 +201,7 @@ class Engine(Generic[T]):
 
     def lost(self, tasks: Iterable[int], now: float) -> list[Effect]:
         """Another process may already have these tasks, so this process must not write anything for
-        them.
-        """
+        them."""
         self.now = now
         why = f"another process may have its tasks {sorted(tasks)}"
         return [
@@ -266,8 +265,7 @@ class Engine(Generic[T]):
         """Take on a task:
         1. Open and recover its input and storage.
         2. Create its component and prepare it, unless the task already has to leave.
-        3. Start to deliver its records.
-        """
+        3. Start to deliver its records."""
         self._effects.append(Open(tenure.index))  # 1
         yield lambda: tenure.phase is not Phase.OPENING
         if tenure.leaving:
@@ -282,8 +280,7 @@ class Engine(Generic[T]):
         """Release a task:
         1. Wait for its recovery, preparation or execution to end.
         2. End the task as its kind requires.
-        3. Close its storage. Another process may then take it.
-        """
+        3. Close its storage. Another process may then take it."""
         yield lambda: tenure.phase in (Phase.WORKING, Phase.GONE)  # 1
         if tenure.phase is Phase.WORKING:
             yield from self.let_go(tenure)  # 2

@@ -35,8 +35,7 @@ MOST_UNITS = 64
 """An epoch is cut early after this number of units of work, which limits its memory."""
 MOST_BYTES = 16 * 1024 * 1024
 """An epoch is cut early after this number of input bytes, because its output must be written before
-the transaction times out.
-"""
+the transaction times out."""
 
 
 class Epochs(Leaving[T]):

@@ -24,8 +24,7 @@ Pair = tuple[bytes, bytes | None]
 
 MARK: Final = b"\xff"
 """First byte of the keys of these pairs. It never occurs in UTF-8, so it differs from all keys of a
-state and sorts after them.
-"""
+state and sorts after them."""
 
 
 class UnfinishedTuple(msgspec.Struct, array_like=True, frozen=True):

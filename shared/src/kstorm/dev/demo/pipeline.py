@@ -74,8 +74,7 @@ class DemoTables:
 class DemoPipeline:
     """The process that updates the tables below `workdir` from the topic, and then accounts for
     every message that the topology has read. Use it as a context manager: Spark starts when the
-    block is entered, and the pipeline reads the topic after `begin`.
-    """
+    block is entered, and the pipeline reads the topic after `begin`."""
 
     def __init__(
         self, workdir: Path, bootstrap: str, zookeeper: str, topic: str, topology: str

@@ -1,6 +1,5 @@
 """Kafka and ZooKeeper of a demo: the user's own, or embedded ones that start in parallel and live
-as long as the run.
-"""
+as long as the run."""
 
 import time
 from collections.abc import Callable
@@ -41,8 +40,7 @@ class DemoServers:
 
     def wait(self, on_look: Callable[[float], None]) -> None:
         """Wait until the servers are ready. Raises `LocalError` if one does not start. `on_look`
-        receives the share that is ready.
-        """
+        receives the share that is ready."""
         while not all(start.done() for start in self._starts):
             for start in self._starts:
                 if start.done():

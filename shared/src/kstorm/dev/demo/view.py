@@ -1,6 +1,5 @@
 """Show the stage in which sentences flow: as a table on a terminal, otherwise as the line of the
-stage.
-"""
+stage."""
 
 import logging
 from collections.abc import Sequence

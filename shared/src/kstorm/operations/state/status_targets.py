@@ -142,8 +142,7 @@ class KubernetesTarget:
 
 def ask_each(processes: Sequence[StatusProcess], page: str) -> Sequence[dict[str, Any] | None]:
     """Request a page from several processes in parallel. The result has None for a missing
-    response.
-    """
+    response."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(lambda process: process.ask(page, {}, {}), processes))
     return [None if answer is None else answer[1] for answer in answers]

@@ -1,6 +1,5 @@
 """The interface by which a spout looks up its partitions: in Kafka, in ZooKeeper or in
-`StaticHosts`.
-"""
+`StaticHosts`."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol

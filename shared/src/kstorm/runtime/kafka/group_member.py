@@ -15,8 +15,7 @@ def member_config(
     settings: Settings, group: str, session_timeout_ms: int, revoke_secs: float
 ) -> dict[str, Any]:
     """Return librdkafka's properties. `revoke_secs` is the longest time that the process takes to
-    release tasks.
-    """
+    release tasks."""
     return {
         **settings.client_config,
         "isolation.level": "read_committed",  # committed offsets then exclude open transactions

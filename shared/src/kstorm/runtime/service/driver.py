@@ -53,8 +53,7 @@ class Driver(EffectRunner[E]):
     group: str
     """The consumer group that distributes the tasks."""
     reads = True
-    """True if this process's consumer reads the records of the group's topic as the engine's input.
-    """
+    """True if this process's consumer reads the records of the group's topic as the engine's input."""
     topics: Collection[str] = ()
     """The topics that existed when the process started."""
     from_committed = False

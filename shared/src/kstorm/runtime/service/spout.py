@@ -108,8 +108,7 @@ class SpoutDriver(Driver[SpoutEngine]):
 
     async def _look_for_messages(self) -> None:
         """End the long rests of quiet spouts when there is something to emit. A look costs a
-        hundredth of the spouts' turn.
-        """
+        hundredth of the spouts' turn."""
         while not self._stopping:
             await asyncio.sleep(_LOOK_SECS)
             if self.engine.rest > _LOOK_SECS and self.engine.active and self._resources.fetch():

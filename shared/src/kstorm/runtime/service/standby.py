@@ -1,6 +1,5 @@
 """A process without a task, because there are more processes than tasks, stands by until another
-one dies. It logs this once.
-"""
+one dies. It logs this once."""
 
 import time
 from typing import Final

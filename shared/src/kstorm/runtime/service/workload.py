@@ -1,6 +1,5 @@
 """Measure how busy a process is (Storm's *capacity*), the causes of its waits, and the tuples that
-it sends to each component.
-"""
+it sends to each component."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -56,8 +56,7 @@ class StateBackend(Protocol):
 
     def renew(self, partition: int, current: float) -> None:
         """Record that the owner was still valid at this Unix time and wrote nothing. So the copy is
-        current as of that time.
-        """
+        current as of that time."""
 
     def close(self, partition: int) -> None:
         """Close a partition, so that another process can open it."""

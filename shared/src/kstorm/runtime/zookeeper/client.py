@@ -82,8 +82,7 @@ def make_client(
 
 class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
     """Connects with TLS. kazoo's own code would trust the system's CAs in addition to `ca`, and
-    would not check host names.
-    """
+    would not check host names."""
 
     def __init__(self, tls: ZooKeeperTls) -> None:
         super().__init__()
