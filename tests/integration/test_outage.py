@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.dev.local_processes import Worker
 from kstorm.dev.servers import EmbeddedKafka
 from tests.integration.conftest import RunTopology
-from tests.integration.engine import Engine, check_words
+from tests.integration.engine import Engine, check_words, readyz
 from tests.integration.test_engine import sentences
 from tests.integration.test_exactly_once import EXACTLY_ONCE
 
@@ -25,17 +24,6 @@ def kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
     """A broker of this test."""
     with EmbeddedKafka(tmp_path, quick_start=True, heap="256m") as server:
         yield server
-
-
-def readyz(worker: Worker) -> tuple[int, str]:
-    """Return the answer to a readiness probe."""
-    try:
-        with urllib.request.urlopen(
-            f"http://127.0.0.1:{worker.web_port}/readyz", timeout=10
-        ) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def lives(engine: Engine) -> dict[str, tuple[int, int]]:

@@ -3,20 +3,17 @@ reports it. Nothing is doubled."""
 
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
 
-from kstorm.dev.local_processes import Worker
 from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka import ProcessingGuarantee
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
 from tests.integration.conftest import RunTopology
-from tests.integration.engine import check_words
+from tests.integration.engine import check_words, readyz
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset
 
@@ -92,17 +89,6 @@ def test_at_most_once_emits_nothing_during_an_outage(topic: Topic, way: Proxy) -
     process.stop()
 
 
-def readiness(worker: Worker) -> tuple[int, str]:
-    """Return status and text of `/readyz`."""
-    try:
-        with urllib.request.urlopen(
-            f"http://127.0.0.1:{worker.web_port}/readyz", timeout=5
-        ) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
 @pytest.mark.parametrize(
     "seconds", [pytest.param(0, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.long)]
 )
@@ -125,24 +111,24 @@ def test_topology_continues_during_a_zookeeper_outage(
         node = json.loads(onlooker.get(f"/kstorm/{topic_prefix}/partition_0")[0])
         assert node["topology"] == {"id": engine.processes.topology_id, "name": topic_prefix}
         spout = engine.worker("sentences-0")
-        assert readiness(spout)[0] == 200
+        assert readyz(spout)[0] == 200
         way.cut()
         begun = time.monotonic()
         locks = f"/kstorm/{topic_prefix}/locks"
         engine.until(lambda: not onlooker.get_children(locks), 60, "the session has expired")
         engine.produce(amid)
         engine.await_total("sentences", "acked", 120)
-        engine.until(lambda: readiness(spout)[0] == 503, 30, "the spout is not ready")
-        assert f"ZooKeeper at {way.address} cannot be reached: offsets wait" in readiness(spout)[1]
+        engine.until(lambda: readyz(spout)[0] == 503, 30, "the spout is not ready")
+        assert f"ZooKeeper at {way.address} cannot be reached: offsets wait" in readyz(spout)[1]
         while time.monotonic() - begun < seconds:
             amid.append(f"amid {len(amid)}")
             engine.produce(amid[-1:])
             engine.await_total("sentences", "acked", len(before) + len(amid), 20)
-            assert readiness(spout)[0] == 503
+            assert readyz(spout)[0] == 503
         assert len(engine.records()) == 2 * (len(before) + len(amid))
         assert engine.offsets() == stored
         way.heal()
         engine.await_done("sentences", 90)
-        assert readiness(spout)[0] == 200
+        assert readyz(spout)[0] == 200
         assert engine.total("sentences", "emitted") == len(before) + len(amid)
         assert not check_words(engine, [*before, *amid])

@@ -85,9 +85,7 @@ class SimulatedProcess(UserCodeActor[E]):
         steps: list[Step] = []
         if self._assigned:
             steps += [
-                partial(self._assign, task)
-                for task in self._assigned
-                if self.world.logs.is_stable(self._place(task))
+                partial(self._assign, task) for task in self._assigned if self._is_stable(task)
             ]
         if self._effects:
             steps.append(self._carry_out_next)
@@ -244,6 +242,9 @@ class SimulatedProcess(UserCodeActor[E]):
         offset = self.world.logs.committed(self._place(task))
         self._then(self.engine.assigned({task: offset}, self.world.now))
 
+    def _is_stable(self, task: int) -> bool:
+        return self.world.logs.is_stable(self._place(task))
+
     def _readable(self) -> list[int]:
         """Return the tasks with unread records."""
         logs, tenures, topic = self.world.logs, self.engine.tenures, self.engine.topic
@@ -321,9 +322,8 @@ class SimulatedProcess(UserCodeActor[E]):
         if refusal := self.world.refusal(self.member, self.member.generation):
             self.world.count(f"commit refused: {refusal}")
         else:
-            self.world.logs.commit(
-                [(self._place(task), offset) for task, offset in effect.offsets.items()]
-            )
+            offsets = effect.offsets.items()
+            self.world.logs.commit([(self._place(task), offset) for task, offset in offsets])
         if effect.waits:
             self._then(self.engine.committed(effect, {}, self.world.now))
 
