@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.runtime.kafka import consumer
+from kstorm.runtime.kafka import group_member
 from tests.chaos.request_proxy import Api, RequestFate, RequestFault, RequestProxy
 from tests.integration.engine import make_topics, running
 from tests.integration.test_consumer import Owner, member
@@ -157,7 +157,7 @@ async def test_unanswered_join_request_is_repeated(
     kafka: EmbeddedKafka, proxy: RequestProxy, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed broker never answers it. By default librdkafka would wait for minutes."""
-    monkeypatch.setattr(consumer, "_POLL_MARGIN_SECONDS", 1.0)
+    monkeypatch.setattr(group_member, "_POLL_MARGIN_SECONDS", 1.0)
     make_topics(kafka.bootstrap, {topic_prefix: 1})
     strike = proxy.strike(Api.JOIN_GROUP, RequestFate.SWALLOWED, "count-0")
     owner = Owner()

@@ -135,7 +135,6 @@ def test_every_command_uses_a_run_on_this_machine(
     folder = run_here(no_runs, "a", closed)
     for variable in (BOOTSTRAP, ZOOKEEPER):
         monkeypatch.setenv(variable, "elsewhere.invalid:1")
-    monkeypatch.setattr("kstorm.cli.state._PATIENCE_SECS", 0.1, raising=False)
     (no_runs / "kubeconfig").touch()
     monkeypatch.setenv("KUBECONFIG", str(no_runs / "kubeconfig"))
     begun = time.monotonic()
