@@ -247,7 +247,6 @@ def end_of(log: Log) -> int | None:
 
 
 def at(log: Log, partition: int) -> Partition:
-    """Return a partition of the topic."""
     return Partition(log.name, partition)
 
 
@@ -282,12 +281,10 @@ def offsets(log: Log, count: int) -> list[int]:
 
 
 def undecodable(log: Log) -> SourceFault | None:
-    """Return a fault of this kind."""
     log.reader.read(1)
     return next((fault for fault in log.reader.faults() if fault.undecodable is not None), None)
 
 
 def out_of_range(log: Log) -> SourceFault | None:
-    """Return a fault of this kind."""
     log.reader.read(1)
     return next((fault for fault in log.reader.faults() if fault.out_of_range), None)

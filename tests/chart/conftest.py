@@ -87,7 +87,6 @@ def objects(request: pytest.FixtureRequest, render: Render) -> Objects:
 
 
 def one(objects: Objects, kind: str, name: str) -> dict[str, Any]:
-    """Return the object of this kind and name."""
     (found,) = [
         each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)
     ]

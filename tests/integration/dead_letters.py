@@ -49,7 +49,6 @@ class Letters:
         )
 
     def orders(self) -> list[tuple[bytes | None, ReplayRequest]]:
-        """Return the requested replays with their keys."""
         found = read_topic(self.settings, f"{self.name}.__orders")
         return [(record.key(), decode_request(record.value() or b"")) for record in found]
 

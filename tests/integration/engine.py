@@ -82,7 +82,6 @@ class Engine:
         return sum(status[key] for status in statuses if status is not None)
 
     def total_tasks(self, component: str, number: int) -> int:
-        """Return the number of tasks in one process of a component."""
         status = self.processes.of(component)[number].status()
         return 0 if status is None else len(status["tasks"])
 

@@ -44,7 +44,6 @@ class KestrelServer(Listener):
         return self._call(lambda: list(self._queues[queue]))
 
     def open(self, queue: str) -> list[bytes]:
-        """Return the open items."""
         return self._call(lambda: list(self._open[queue]))
 
     def drop(self) -> None:

@@ -143,7 +143,6 @@ def truth(text: list[str]) -> Counter[str]:
 
 
 def counts(database: str, state: str) -> dict[str, int]:
-    """Return the counts in the database."""
     return {
         word: row[1][0] if state == "opaque" else row[1] for word, row in stored(database).items()
     }

@@ -11,7 +11,6 @@ from tests.integration.spout_process import SpoutProcess, stored_offset
 
 
 def transactions(topic: Topic) -> Producer:
-    """A producer of transactions."""
     producer = Producer({**topic.client_config, "transactional.id": f"writer-of-{topic.name}"})
     producer.init_transactions(30)
     return producer

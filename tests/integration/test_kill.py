@@ -65,7 +65,6 @@ def both(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Both]:
-    """The cluster and the ZooKeeper."""
     with KubernetesStub() as stub:
         for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
             stub.add(component, kind, topology=topic_prefix)

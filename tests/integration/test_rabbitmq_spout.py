@@ -43,7 +43,6 @@ def rabbitmq(
 
 @pytest.fixture
 def queue(rabbitmq: RabbitMQServer, topic_prefix: str) -> str:
-    """A queue of this test."""
     rabbitmq.declare(topic_prefix)
     return topic_prefix
 

@@ -51,7 +51,6 @@ def left(letters: Letters) -> list[int]:
 
 
 def written(letters: Letters, topic: str) -> list[Message]:
-    """Return all records of a topic."""
     consumer = Consumer(
         {
             "bootstrap.servers": letters.kafka.bootstrap,

@@ -73,7 +73,6 @@ class Log:
 
 @pytest.fixture
 def log(kafka: EmbeddedKafka, topic_prefix: str) -> Log:
-    """A changelog."""
     return Log(kafka, f"{topic_prefix}.state")
 
 

@@ -25,7 +25,6 @@ class Numbers(Spout):
     """Emits nothing."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declare one number."""
         declarer.declare("message")
 
     def next_tuple(self) -> None:

@@ -215,7 +215,6 @@ def test_spout_stops_a_batch_if_the_first_fails_again(kstorm: Command, engine: E
 
 
 def _letters(engine: Engine, settings: Settings) -> list[DeadLetter]:
-    """Return the remaining letters."""
     found = read_topic(settings, engine.processes.topology.dead_letters_topic)
     return [one.letter for one in current_letters(map(record_of, found)).letters]
 

@@ -41,7 +41,6 @@ SETTINGS = {
 def detour(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[EmbeddedKafka, RequestProxy]]:
-    """A Kafka for this file, and a proxy to it."""
     directory = tmp_path_factory.mktemp("detour")
     with (
         RequestProxy() as proxy,

@@ -115,7 +115,6 @@ def letters(engine: Engine) -> list[dict[str, Any]]:
 
 
 def place(letter: dict[str, Any]) -> RecordPlace:
-    """Return the place of the letter's record."""
     return RecordPlace(letter["topic"], letter["partition"], letter["offset"])
 
 

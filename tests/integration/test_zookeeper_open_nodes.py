@@ -67,7 +67,6 @@ class Place:
 
 @pytest.fixture
 def place(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[Place]:
-    """A place for one test."""
     made = Place(zookeeper.connect, topic_prefix)
     yield made
     made.close()

@@ -142,7 +142,6 @@ class ForgetsTheMoon(Bolt):
     """Emits words again, but neither acks nor fails the word `moon`."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declare the fields of the input."""
         declarer.declare("word", "partition", "offset", "position")
 
     def execute(self, tuple: Tuple) -> None:

@@ -46,7 +46,6 @@ class ExactHarness:
             pass
 
     def frame(self, offset: int, *words: str) -> TupleFrame:
-        """A frame of words."""
         ids = pack_ids([100 * offset + row + 1 for row in range(len(words))])
         return TupleFrame(VERSION, "words", 1, "default", len(words), ids, ids, {}, [list(words)])
 
@@ -87,6 +86,5 @@ class ExactHarness:
         return tuples
 
     def written(self) -> list[OutgoingRecord]:
-        """The records of sinks."""
         records, self.outbox.records = list(EpochRecords(self.outbox.records)), []
         return records

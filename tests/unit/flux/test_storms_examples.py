@@ -23,7 +23,6 @@ OF_SENTENCES = sorted(" ".join(storm.SENTENCES).split())
 
 
 def load(name: str, properties: str | None = None) -> Topology:
-    """The topology of an example."""
     return load_file(
         FOLDER / f"{name}.yaml",
         environment=PATH,

@@ -241,7 +241,6 @@ ITS_LETTERS = [Letter(IN_CHECK, 1500, "check", "m1"), Letter(NOWHERE, 1501, "spl
 
 
 def parted_words() -> list[Record]:
-    """Return all words except that one."""
     return [record for record in words() if b"quick" not in record.value]
 
 

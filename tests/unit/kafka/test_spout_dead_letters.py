@@ -38,7 +38,6 @@ def make(collector: "FakeCollector", value: bytes = b"text", **settings: Any) ->
 
 
 def told(collector: "FakeCollector") -> "Letter":
-    """The one letter."""
     (letter,) = collector.letters
     return letter
 

@@ -56,7 +56,6 @@ def root(tmp_path: Path) -> Path:
 
 
 def named(found: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the component of this name."""
     (component,) = [each for each in found["components"] if each["name"] == name]
     return dict(component)
 

@@ -130,7 +130,6 @@ class Failing:
         self._after = list(after)
 
     def __call__(self, one: int, other: int) -> int:
-        """The sum."""
         if self._after:
             self._after[0] -= 1
             if not self._after[0]:
@@ -225,7 +224,6 @@ class Run:
         self.state._make_room()
 
     def add(self, key: str, value: int, at: int) -> None:
-        """A tuple."""
         row: Any = (key, value)
         self._manager.add(at, row)
 

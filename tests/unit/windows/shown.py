@@ -13,7 +13,6 @@ class Shown(WindowedBolt):
     """Emits what it is shown: values, new ones, expired ones, and where the window begins and ends."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """One field."""
         declarer.declare("all", "new", "expired", "start", "end")
 
     def execute(self, window: TupleWindow) -> None:

@@ -32,7 +32,6 @@ class Visits(WindowedBolt):
         declarer.declare("user", "start", "end", "numbers")
 
     def execute(self, window: TupleWindow) -> None:
-        """One for each session."""
         assert window.new == window.tuples
         assert list(window.expired) == []
         (user,) = window.key
@@ -173,7 +172,6 @@ def test_keys_of_several_fields_or_without_fields() -> None:
 
     class Keys(Visits):
         def execute(self, window: TupleWindow) -> None:
-            """The key alone."""
             self.collector.emit([list(window.key), 0, 0, len(window)])
 
     several = Run(
@@ -311,7 +309,6 @@ def test_sessions_survive_crashes() -> None:
 
     class Written(Visits):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """A record."""
             declarer.declare("key", "message")
 
         def execute(self, window: TupleWindow) -> None:

@@ -39,7 +39,6 @@ NINE = {"e1": 1, "e2": 4, "e3": 6, "e4": 7, "e5": 8, "e6": 10, "e7": 11, "e8": 1
 
 
 def drawn(bolt: WindowedBolt) -> list[list[int]]:
-    """The windows of the nine."""
     run = Run(in_time(bolt))
     numbered(run, **{name: second * S for name, second in NINE.items()})
     return [all for all, _, _ in run.shown]
@@ -93,7 +92,6 @@ def test_the_sliding_window_bolt_in_a_topology() -> None:
 
     class SlidingWindowBolt(WindowedBolt):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """A value."""
             declarer.declare("value")
 
         def execute(self, window: TupleWindow) -> None:

@@ -296,7 +296,6 @@ class Totals(StatefulWindowedBolt):
     """Keeps a total beside its windows."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The total."""
         declarer.declare("total")
 
     def execute(self, window: TupleWindow) -> None:

@@ -114,7 +114,6 @@ class Gold:
     """The treatment of a key whose sum no longer fits: one of OVERFLOWS."""
 
     def columns_by(self, *rules: str) -> list[str]:
-        """Return the columns with one of the rules."""
         return [name for name, rule in self.rules.items() if rule in rules]
 
     @property

@@ -61,7 +61,6 @@ class History:
                 yield at, points[component]
 
     def newest(self, component: str) -> HistoryPoint | None:
-        """Return the newest sample of a component, or None."""
         return self._points[-1][1].get(component) if self._points else None
 
     def before(self, at: float) -> tuple[float, Mapping[str, StatusCounters]] | None:

@@ -167,7 +167,6 @@ def _end_of(settings: Settings, topic: str) -> Iterator[Consumer]:
 
 
 def _send(settings: Settings, topic: str, value: bytes) -> SourceMessage:
-    """Send a message and return its coordinates."""
     refusals: list[str] = []
     places: list[SourceMessage] = []
 

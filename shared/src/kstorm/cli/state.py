@@ -50,7 +50,6 @@ class StateOptions(RunOptions):
     ] = None
 
     def connect(self, name: str) -> StateClient:
-        """Connect to the topology."""
         token = None
         if self.token_file is not None:
             token = with_or_without_topology(

@@ -34,7 +34,6 @@ class OversizedTuple(Struct, frozen=True):
     """Root → the tuple's edge, for each of its trees."""
 
     def error(self, followed: str = "its trees were failed") -> TupleTooLargeError:
-        """Return the error for the user."""
         return TupleTooLargeError(f"{self._what}: {followed}")
 
     def letter(self, topology: str) -> DeadLetter:

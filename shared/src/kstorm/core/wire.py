@@ -304,7 +304,6 @@ def _runs_without(runs: Iterable[tuple[int, int]], bad: Iterable[int]) -> list[t
 
 
 def task_of(frame: TupleFrame, position: int) -> int:
-    """Return the task that emitted the tuple at a position."""
     for task, count in frame.runs:
         if position < count:
             return task

@@ -40,7 +40,6 @@ def cause_in(log: str, folder: Path) -> str:
 
 
 def disk_full(folder: Path) -> str:
-    """The sentence for a full disk."""
     return (
         f"the disk of {folder} is full: {_free_bytes(folder) // 2**20} MB are left. Free some space and run the same command"
         " again"

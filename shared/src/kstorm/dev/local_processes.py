@@ -100,7 +100,6 @@ class LocalProcesses:
         self._tell()
 
     def of(self, component: str) -> list[Worker]:
-        """Return the workers of a component, by number."""
         return [worker for worker in self.workers if worker.component == component]
 
     def data_directory(self, name: str) -> Path:

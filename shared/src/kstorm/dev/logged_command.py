@@ -43,7 +43,6 @@ class LoggedCommand:
 
     @property
     def name(self) -> str:
-        """The name of the program."""
         return Path(self._words[0]).name
 
     def new_lines(self) -> list[str]:

@@ -20,7 +20,6 @@ class AppWithOwnWeb(faust.App):  # type: ignore[misc]
     """A Faust app that is served by `make_web()`. `App.web` calls `_new_web` once."""
 
     def make_web(self) -> Web:
-        """Return the web server."""
         raise NotImplementedError
 
     def _new_web(self) -> Web:

@@ -98,7 +98,6 @@ class UnfinishedTuples:
         heapq.heappush(self._waiting, (due, next(self._numbers), tuple))
 
     def is_due(self, now: float) -> bool:
-        """Return True if a retry is due."""
         return bool(self._waiting) and self._waiting[0][0] <= now
 
     def take_due(self, now: float) -> list[LocatedTuple]:

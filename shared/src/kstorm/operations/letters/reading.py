@@ -95,7 +95,6 @@ def numbers_of(letters: Sequence[NumberedLetter], group: str | None = None) -> s
 
 
 def error_text(letter: DeadLetter) -> str:
-    """Return the error in one line."""
     error = letter.error
     return (
         f"{error.type}: {error.message}" if error is not None and error.type else message_of(letter)

@@ -142,7 +142,6 @@ class Driver(EffectRunner[E]):
         yield from self.workload.samples()
 
     def status(self) -> dict[str, Any]:
-        """Return the data for `/status`."""
         return {
             "topology": self.topology.name,
             "component": self.component,

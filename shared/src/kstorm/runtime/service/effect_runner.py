@@ -84,7 +84,6 @@ class EffectRunner(Generic[E]):
         """Execute `Close`."""
 
     async def transact(self, effect: Transact) -> Mapping[int, int]:
-        """Execute `Transact`."""
         raise NotImplementedError
 
     def keep(self, effect: ApplyToStore) -> None:

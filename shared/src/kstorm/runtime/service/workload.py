@@ -109,7 +109,6 @@ class Workload:
             )
 
     def status(self) -> dict[str, Any]:
-        """Return the data for `/status`."""
         return {
             "busy_seconds": round(self.busy.seconds, 3),
             "waits": {cause: round(seconds, 3) for cause, seconds in self.waits.items()},

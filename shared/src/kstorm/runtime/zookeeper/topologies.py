@@ -143,7 +143,6 @@ class Topologies:
             raise ConfigError(f"ZooKeeper at {self.connect} has no topology {topology!r}; {known}")
 
     def deactivation(self, topology: str) -> Deactivation | None:
-        """Return the deactivation, or None if the topology is active."""
         with broker_errors(self._auth, deactivated_path(topology)):
             return read_deactivation(self._client, topology)
 
