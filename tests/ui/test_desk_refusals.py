@@ -65,7 +65,7 @@ def letters(kafka: EmbeddedKafka) -> Letters:
 
 @pytest.mark.parametrize("verb", ACTIONS)
 def test_requests_from_other_origins_are_refused(url: str, verb: str) -> None:
-    """And requests without an origin."""
+    """Requests without an origin are refused, too."""
     for headers in ({"Origin": "http://elsewhere.example"}, {"Origin": "null"}, {}):
         assert post(f"{url}/t/shop/do/{verb}", {"number": "1"}, **headers)[0] == 403
 

@@ -32,7 +32,7 @@ class Words(Spout):
 
 
 class Outputs:
-    """What both kinds of bolts declare."""
+    """The streams that both kinds of bolts declare."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")

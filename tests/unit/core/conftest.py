@@ -1,4 +1,4 @@
-"""What the tests of a bolt's task share."""
+"""The fixtures of the tests of a bolt's task."""
 
 import pytest
 

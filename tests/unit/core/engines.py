@@ -1,4 +1,4 @@
-"""Engines driven by hand: a test says what happens, and looks at the effects."""
+"""Engines driven by hand: a test calls their events, and looks at the effects."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Journal:
-    """Keeps what an engine tells."""
+    """Keeps the entries of an engine's journal."""
 
     def __init__(self) -> None:
         self.errors: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""What the tests of epochs share: a spout with a position, and the answer to a transaction."""
+"""The parts that the tests of epochs share: a spout with a position, and the answer to a transaction."""
 
 from collections.abc import Mapping
 from typing import Any

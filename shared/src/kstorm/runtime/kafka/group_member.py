@@ -1,4 +1,4 @@
-"""How a process joins its component's consumer group, as a static member."""
+"""The settings with which a process joins its component's consumer group, as a static member."""
 
 from typing import Any, Final
 
