@@ -1,6 +1,5 @@
 """Starts a command of `./run` as a user does: in a process group and with a home directory of its
-own.
-"""
+own."""
 
 import os
 import subprocess

@@ -80,7 +80,6 @@ def interruptible() -> None:
 def shared_servers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerPool]:
-    """Return the servers of this run."""
     if workerinput := getattr(request.config, "workerinput", None):
         address, key = workerinput["servers"]
         yield connect(tuple(address), key)

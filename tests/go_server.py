@@ -1,7 +1,6 @@
 """A server that Go has built, as a child process of a test."""
 
 import time
-from types import TracebackType
 from typing import Final, Self
 from urllib.request import urlopen
 
@@ -32,12 +31,7 @@ class GoServer:
             time.sleep(0.05)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.process.stop()
 
     def _serves(self) -> bool:

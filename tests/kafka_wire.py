@@ -13,8 +13,7 @@ _FETCH, _FETCH_VERSION = 1, 4
 _NO_LEADER_YET: Final = (3, 5, 6)
 _HEAD: Final = ">qiibIhiqqqhii"
 """Header of a batch: offset, length, epoch, version, checksum, attributes, last offset, two times,
-producer (three), count.
-"""
+producer (three), count."""
 _BEFORE_LENGTH: Final = 8 + 4
 
 

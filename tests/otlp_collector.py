@@ -50,5 +50,4 @@ class OtlpCollector(HttpStub):
 
 
 def attributes(span: Any) -> dict[str, Any]:
-    """Return the attributes of an OTLP span."""
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}

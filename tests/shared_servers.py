@@ -21,7 +21,7 @@ Address = tuple[str, int]
 
 _SETTINGS: Mapping[str, str] = {
     # Hundreds of tests make topics and leave them. Each partition reserves this much for its two indexes.
-    "log.index.size.max.bytes": "65536",
+    "log.index.size.max.bytes": "65536"
 }
 
 _START_SECS = 280.0

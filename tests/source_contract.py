@@ -145,8 +145,7 @@ class SourceContract:
 
     def test_expired_offset_is_reported_and_nothing_is_read(self, log: Log) -> None:
         """The partition stays unread until the spout assigns it again: only the spout chooses the
-        offset.
-        """
+        offset."""
         log.write(0, 5)
         log.write(1, 1)
         log.expire(0, 3)
@@ -248,7 +247,6 @@ def end_of(log: Log) -> int | None:
 
 
 def at(log: Log, partition: int) -> Partition:
-    """Return a partition of the topic."""
     return Partition(log.name, partition)
 
 
@@ -283,12 +281,10 @@ def offsets(log: Log, count: int) -> list[int]:
 
 
 def undecodable(log: Log) -> SourceFault | None:
-    """Return a fault of this kind."""
     log.reader.read(1)
     return next((fault for fault in log.reader.faults() if fault.undecodable is not None), None)
 
 
 def out_of_range(log: Log) -> SourceFault | None:
-    """Return a fault of this kind."""
     log.reader.read(1)
     return next((fault for fault in log.reader.faults() if fault.out_of_range), None)

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from types import TracebackType
 from typing import Self
 
 from kstorm.dev.ports import reserve_port
@@ -46,12 +45,7 @@ class Listener(ABC):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @abstractmethod

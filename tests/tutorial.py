@@ -33,7 +33,6 @@ class Step(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """Return the blocks of a page."""
     found = re.findall(r'(?ms)^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', page.read_text())
     return [Block(*each) for each in found]
 

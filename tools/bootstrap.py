@@ -221,7 +221,6 @@ def entries(lock: Path) -> list[str]:
 
 
 def name(entry: str) -> str:
-    """The package of an entry."""
     return entry.partition("==")[0]
 
 

@@ -32,7 +32,6 @@ def folders(root: Path = ROOT) -> list[Path]:
 
 
 def version(root: Path = ROOT) -> str:
-    """Return the version of kstorm."""
     project = tomllib.loads((root / "shared" / "pyproject.toml").read_text())["project"]
     return str(project["version"])
 

@@ -1,7 +1,4 @@
-"""Word count as a first topology has it: `execute` alone, counts in the state, several tasks.
-
-`tests.bench.wordcount` has the same records, and its bolts execute whole frames.
-"""
+"""Word count as a first topology has it: `execute` alone, counts in the state, several tasks."""
 
 import os
 
@@ -13,40 +10,17 @@ from kstorm.kafka import (
     SpoutConfig,
     StringScheme,
 )
-from kstorm.topology import (
-    BasicBolt,
-    BasicOutputCollector,
-    Config,
-    Fields,
-    OutputFieldsDeclarer,
-    StatefulBasicBolt,
-    Topology,
-    TopologyBuilder,
-    Tuple,
-)
+from kstorm.topology import BasicBolt, Config, Fields, Topology, TopologyBuilder
 from kstorm.topology.config import AT_LEAST_ONCE
-from tests.bench.wordcount import topology_name
+from tests.bench import wordcount
 
 
-class Split(BasicBolt):
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("word", "id")
-
-    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        ident, *words = tuple.values[0].split()
-        for word in words:
-            collector.emit((word, ident))
+class Split(wordcount.Split):
+    execute_batch = BasicBolt.execute_batch
 
 
-class Count(StatefulBasicBolt):
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("key", "message")
-
-    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        word, ident = tuple.values
-        count = self.state.get(word, 0) + 1
-        self.state.put(word, count)
-        collector.emit((word, f"{count} {ident}"))
+class Count(wordcount.CountInState):
+    execute_batch = BasicBolt.execute_batch
 
 
 def topology() -> Topology:
@@ -54,7 +28,10 @@ def topology() -> Topology:
 
     `KSTORM_GUARANTEE=exactly-once` counts each sentence once.
     """
-    name, tasks = topology_name(os.environ["PEER_RUN"]), int(os.environ.get("KSTORM_TASKS", "12"))
+    name, tasks = (
+        wordcount.topology_name(os.environ["PEER_RUN"]),
+        int(os.environ.get("KSTORM_TASKS", "12")),
+    )
     guarantee = os.environ.get("KSTORM_GUARANTEE", AT_LEAST_ONCE).replace("-", "_")
     builder = TopologyBuilder(name, Config(topology_processing_guarantee=guarantee))
     scheme = SchemeAsMultiScheme(StringScheme())

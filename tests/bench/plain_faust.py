@@ -75,11 +75,7 @@ def run_faust(terms: RunParameters) -> int:
     )
     sys.argv = [sys.argv[0], "--loop", "uvloop", "worker", "--without-web", "--loglevel", "warn"]
     # At a lower level, each message would create debug records that are dropped.
-    for library in (
-        "faust",
-        "mode",
-        "aiokafka",
-    ):
+    for library in ("faust", "mode", "aiokafka"):
         logging.getLogger(library).setLevel(logging.WARNING)
     make_app(terms).main()
     return 0

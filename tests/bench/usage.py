@@ -2,7 +2,6 @@
 
 import threading
 import time
-from types import TracebackType
 from typing import Final, Self
 
 from kstorm.dev.processes import ManagedProcess
@@ -27,12 +26,7 @@ class Usage(threading.Thread):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self.join()
 

@@ -211,7 +211,6 @@ class _Messages:
         return [(name, at) for name, at in zip(names, times, strict=True) if name not in never]
 
     def number_of(self, id: str) -> int | None:
-        """Return the number of the message with an id, or None."""
         return self._number_of.get(id)
 
     def _came(self, number: int, kind: int, at: int) -> None:

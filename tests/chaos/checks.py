@@ -25,7 +25,6 @@ class Identified(Protocol):
 
     def number_of(self, id: str) -> int | None:
         """Return the number of the message with an id, or None."""
-        ...
 
 
 def check_letters(

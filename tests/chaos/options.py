@@ -116,7 +116,6 @@ def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
 
 
 def faults_of(subject: TestedTopology) -> list[Fault]:
-    """Return the faults that fit a topology."""
     return [fault for fault in FAULTS if fault.fits(subject)]
 
 

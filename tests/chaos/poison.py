@@ -59,9 +59,7 @@ def _says(stage: Testbed, component: str, error: type[KstormError]) -> bool:
 
 POISONS: Final = [
     Fault(
-        "poison-frame",
-        "an invalid frame on the topics of bolts, acker and spout",
-        post_no_frame,
+        "poison-frame", "an invalid frame on the topics of bolts, acker and spout", post_no_frame
     ),
     Fault("poison-source", "a source record that cannot be decoded", post_no_text),
     Fault(

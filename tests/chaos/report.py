@@ -111,7 +111,6 @@ def _circumstances(outcome: ChaosOutcome) -> Iterator[str]:
 
 
 def _commit() -> str:
-    """Return the commit of the checkout."""
     command = [
         "git",
         "-C",

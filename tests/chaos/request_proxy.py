@@ -118,10 +118,7 @@ class RequestProxy(Proxy):
                 both.create_task(self._pass_answers(broker[0], client[1], struck))
         finally:
             # The connection closed before the response, so the client will repeat the request.
-            for (
-                strike,
-                name,
-            ) in struck.values():
+            for strike, name in struck.values():
                 strike.left.add(name)
 
     async def _pass_requests(

@@ -48,8 +48,7 @@ def template(
     helm: Callable[..., subprocess.CompletedProcess[str]],
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Render with one of the CI files (default: `minimal`) and with further values over it, as a
-    dict.
-    """
+    dict."""
 
     @cache
     def rendered(values: str, base: str, release: str) -> subprocess.CompletedProcess[str]:
@@ -88,7 +87,6 @@ def objects(request: pytest.FixtureRequest, render: Render) -> Objects:
 
 
 def one(objects: Objects, kind: str, name: str) -> dict[str, Any]:
-    """Return the object of this kind and name."""
     (found,) = [
         each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)
     ]

@@ -49,8 +49,7 @@ def notes(helm: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path)
 @pytest.mark.parametrize("base", ["minimal", "prod", "keda", "dev"])
 def test_notes_explain_how_to_scale_each_workload(notes: Notes, render: Render, base: str) -> None:
     """They give the command with the number of tasks, or state that the workload scales
-    automatically.
-    """
+    automatically."""
     wanted = {}
     for each in render(base=base):
         if "kstorm.io/tasks" in each["metadata"].get("annotations", {}):

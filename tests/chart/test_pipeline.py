@@ -1,6 +1,5 @@
 """The pipeline in one pod, with executors in their own pods, and as a SparkApplication for the
-operator.
-"""
+operator."""
 
 import json
 from typing import Any
@@ -34,7 +33,6 @@ def spark_conf(objects: Objects) -> dict[str, str]:
 
 
 def executor_pod(objects: Objects) -> dict[str, Any]:
-    """Return the pod template of the executors."""
     return dict(yaml.safe_load(one(objects, "ConfigMap", NAME)["data"]["executor.yaml"]))
 
 

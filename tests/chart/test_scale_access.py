@@ -1,6 +1,5 @@
 """Kubernetes API access: pods of StatefulSets may read the scale, to find out if they will come
-back.
-"""
+back."""
 
 from typing import Any
 
@@ -15,9 +14,7 @@ def of_kind(objects: Objects, *kinds: str) -> list[dict[str, Any]]:
     return [each for each in objects if each["kind"] in kinds]
 
 
-def test_account_may_only_get_the_scale_of_its_stateful_sets(
-    render: Render,
-) -> None:
+def test_account_may_only_get_the_scale_of_its_stateful_sets(render: Render) -> None:
     """The role names each one. It has no list verb and no access to pods or other releases."""
     objects = render()
     (role,) = of_kind(objects, "Role", "ClusterRole")

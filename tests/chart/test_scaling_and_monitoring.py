@@ -28,9 +28,7 @@ def test_autoscaled_workload_has_no_replicas(render: Render) -> None:
     assert down["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 60}]
 
 
-def test_keda_uses_the_lag_of_the_named_group_or_of_the_bolt(
-    render: Render,
-) -> None:
+def test_keda_uses_the_lag_of_the_named_group_or_of_the_bolt(render: Render) -> None:
     """Without a name, the trigger has the topic and group that the runtime gives the bolt."""
     objects = render(base="keda")
     wanted = {

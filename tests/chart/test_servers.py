@@ -1,6 +1,5 @@
 """Kafka and ZooKeeper: external with logins from Secrets, or part of the release, and the Job that
-runs before the pods.
-"""
+runs before the pods."""
 
 import json
 

@@ -1,6 +1,5 @@
 """skaffold.yaml names only existing files, images, chart values, and the output of the chart's
-test.
-"""
+test."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,5 @@
 """The pod that exports traces: off without a collector, with one replica, without rights, and with
-the services' logins.
-"""
+the services' logins."""
 
 from typing import Any
 

@@ -33,10 +33,7 @@ KUBERNETES_OWN = {
     "podAntiAffinity",
 }  # checked by the API server
 WITHOUT_DEFAULT = (".ephemeral-storage", ".limits.cpu")
-USERS_OWN = (
-    ".labels.grafana_dashboard",
-    ".alertLabels.severity",
-)  # examples in free-form maps
+USERS_OWN = (".labels.grafana_dashboard", ".alertLabels.severity")  # examples in free-form maps
 OWN = {"image"}  # keys that a workload may have without a default
 
 

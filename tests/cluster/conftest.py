@@ -28,8 +28,7 @@ def cluster() -> None:
 @pytest.fixture(scope="session")
 def install(tmp_path_factory: pytest.TempPathFactory) -> Install:
     """Return a context manager that installs a word count with further values into a namespace, and
-    removes both.
-    """
+    removes both."""
 
     @contextmanager
     def installed(

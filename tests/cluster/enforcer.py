@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from kstorm.dev.processes import ManagedProcess
@@ -52,12 +51,7 @@ class Enforcer:
         self.process.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.process.stop()
         rules = _said("iptables-save", "-t", "filter").splitlines()
         kept = [rule for rule in rules if not _OURS.search(rule)]

@@ -19,8 +19,7 @@ _PROGRAMS: Final = {"keda-operator": "operator", "keda-metrics-apiserver": "adap
 @contextmanager
 def running_keda(image: str) -> Iterator[None]:
     """Install the operator and the metrics server into pods of any image of the cluster, and remove
-    them at the end.
-    """
+    them at the end."""
     said = run(["kubectl", "kustomize", str(go_source(MODULE, VERSION) / "config" / "minimal")])
     objects = [_adapted(each, image) for each in yaml.safe_load_all(said)]
     manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})

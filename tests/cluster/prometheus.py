@@ -1,6 +1,5 @@
 """A Prometheus that finds and scrapes a release's pods through its PodMonitors, and evaluates its
-rules.
-"""
+rules."""
 
 import json
 import os

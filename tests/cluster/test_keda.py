@@ -18,8 +18,7 @@ NAMESPACE = "kstorm-keda"
 MOST = 3
 BUSY, QUIET = 1200.0, 20.0
 """Sentences per second: more than two pods of the slow bolt can process, and fewer than one pod
-can.
-"""
+can."""
 SLOW = {"requests": {"cpu": "30m", "memory": "128Mi"}, "limits": {"cpu": "30m"}}
 VALUES: dict[str, Any] = {
     "keda": {"pollingInterval": 5},

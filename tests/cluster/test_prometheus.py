@@ -1,6 +1,5 @@
 """A real Prometheus scrapes a release with a pipeline, and evaluates its alerts and dashboard
-queries.
-"""
+queries."""
 
 import json
 import math

@@ -59,12 +59,7 @@ def test_killing_an_acker_and_a_counting_process_loses_nothing(
     assert {
         name: report[name]
         for name in ("lost", "words_wrong", "words_over", "sink_records_repeated")
-    } == {
-        "lost": 0,
-        "words_wrong": 0,
-        "words_over": 0,
-        "sink_records_repeated": 0,
-    }
+    } == {"lost": 0, "words_wrong": 0, "words_over": 0, "sink_records_repeated": 0}
     assert len(report["killed"]) == 2  # type: ignore[arg-type]
     assert list(report["took"]) == ["start", "servers", "processes", "sentences", "tables"]  # type: ignore[call-overload]
     assert report["gold_rows"] == report["words_checked"]
@@ -98,13 +93,7 @@ def test_run_without_kills_replays_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert report["acked"] == SENTENCES
     assert {
         name: report[name] for name in ("failed", "replayed", "lost", "words_wrong", "words_over")
-    } == {
-        "failed": 0,
-        "replayed": 0,
-        "lost": 0,
-        "words_wrong": 0,
-        "words_over": 0,
-    }
+    } == {"failed": 0, "replayed": 0, "lost": 0, "words_wrong": 0, "words_over": 0}
     assert report["killed"] == []
 
 

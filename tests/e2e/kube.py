@@ -135,7 +135,6 @@ def until(condition: Callable[[], object], timeout: float, what: str) -> None:
 
 
 def in_checkout(path: str) -> Path:
-    """Return a path in the checkout."""
     return Path(__file__).parents[2] / path
 
 

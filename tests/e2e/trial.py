@@ -49,5 +49,4 @@ class Trial:
 
     @property
     def dead_letters(self) -> str:
-        """The topic of its dead letters."""
         return f"{self.name}.__dead_letters"

@@ -1,6 +1,5 @@
 """Certificates that openssl creates, as an administrator would: an authority, and the certificates
-that it signs.
-"""
+that it signs."""
 
 import subprocess
 from pathlib import Path

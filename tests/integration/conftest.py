@@ -13,6 +13,7 @@ from kazoo.client import KazooClient
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.topologies import spouts_path
 from tests.chaos.proxy import Proxy
+from tests.integration.dead_letters import Letters
 from tests.integration.engine import Engine, running
 from tests.integration.kafka_topic import Topic
 
@@ -41,6 +42,11 @@ def topic(kafka: EmbeddedKafka, topic_prefix: str) -> Iterator[Topic]:
     made = Topic(topic_prefix, kafka)
     yield made
     made.close()
+
+
+@pytest.fixture
+def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
+    return Letters(kafka, topic_prefix)
 
 
 @pytest.fixture

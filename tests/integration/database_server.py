@@ -86,7 +86,6 @@ class DatabaseServer(AbstractContextManager["DatabaseServer"]):
         """Create the data folder once."""
 
     def command(self) -> list[str]:
-        """Return the command that runs it."""
         raise NotImplementedError
 
     def greet(self) -> None:

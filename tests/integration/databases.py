@@ -24,7 +24,6 @@ def connect(port: int) -> Any:
 
 
 def redis_client(port: int, **settings: Any) -> Any:
-    """Return a Redis client."""
     return redis.Redis("127.0.0.1", port, socket_timeout=30, **settings)
 
 

@@ -9,8 +9,9 @@ from confluent_kafka.cimpl import NewTopic
 from kstorm.core.dead_letters import DeadLetter, LetterError, encode_letter, key_of
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
+from kstorm.kafka.replay_requests import ReplayRequest, decode_request
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.single_partition_topic import write_topic
+from kstorm.runtime.kafka.single_partition_topic import read_topic, write_topic
 from kstorm.runtime.kafka.topic_settings import topic_plans
 from kstorm.topology import TopologyBuilder
 
@@ -46,6 +47,10 @@ class Letters:
             self.topic,
             [(key_of(each, "x"), encode_letter(each)) for each in letters],
         )
+
+    def orders(self) -> list[tuple[bytes | None, ReplayRequest]]:
+        found = read_topic(self.settings, f"{self.name}.__orders")
+        return [(record.key(), decode_request(record.value() or b"")) for record in found]
 
     def letter(self, offset: int, **changes: Any) -> DeadLetter:
         parts: dict[str, Any] = {

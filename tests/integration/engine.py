@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -80,7 +82,6 @@ class Engine:
         return sum(status[key] for status in statuses if status is not None)
 
     def total_tasks(self, component: str, number: int) -> int:
-        """Return the number of tasks in one process of a component."""
         status = self.processes.of(component)[number].status()
         return 0 if status is None else len(status["tasks"])
 
@@ -211,6 +212,15 @@ def check_words(engine: Engine, sentences: Iterable[str]) -> Counter[str]:
     }
     assert len(ids) == sum(truth.values())
     return highest - truth
+
+
+def readyz(worker: Worker) -> tuple[int, str]:
+    """Return status and text of `/readyz`."""
+    try:
+        with urlopen(f"http://127.0.0.1:{worker.web_port}/readyz", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from kstorm.kafka.finished_ranges import FinishedRange, decode_range
 
 
 def finished_ranges(bootstrap: str, topic: str) -> list[FinishedRange]:
-    """Return all records of a topic of finished ranges."""
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "nobody"})
     try:
         end = reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
@@ -19,5 +18,4 @@ def finished_ranges(bootstrap: str, topic: str) -> list[FinishedRange]:
 
 
 def offsets_in(ranges: list[FinishedRange]) -> set[int]:
-    """Return the offsets in the ranges."""
     return {offset for found in ranges for offset in range(found.start, found.end)}

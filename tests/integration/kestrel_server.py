@@ -29,8 +29,7 @@ class KestrelServer(Listener):
         """The number of connections since the start."""
         self.refusing = False
         """If true, it fails every request like a server that is shutting down: SERVER_ERROR, then
-        the end of the connection.
-        """
+        the end of the connection."""
         self.silent = False
         """If true, it does not respond."""
         self._queues: defaultdict[str, deque[bytes]] = defaultdict(deque)
@@ -45,7 +44,6 @@ class KestrelServer(Listener):
         return self._call(lambda: list(self._queues[queue]))
 
     def open(self, queue: str) -> list[bytes]:
-        """Return the open items."""
         return self._call(lambda: list(self._open[queue]))
 
     def drop(self) -> None:

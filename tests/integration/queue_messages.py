@@ -5,7 +5,6 @@ from tests.integration.until import until
 
 
 async def take(reader: QueueReader, number: int = 1) -> list[QueueMessage]:
-    """Wait for `number` messages and return them."""
     taken: list[QueueMessage] = []
 
     def enough() -> bool:

@@ -1,6 +1,5 @@
 """`kstorm activate|deactivate|drain|kill` on real servers: which spouts emit, and what happens to
-messages in flight.
-"""
+messages in flight."""
 
 import json
 import re
@@ -13,8 +12,7 @@ from threading import Thread
 import pytest
 from kazoo.client import KazooClient
 
-from kstorm.cli.__main__ import main
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.errors import ControlError
 from kstorm.operations.control import activation
 from kstorm.runtime.zookeeper.topologies import (
@@ -27,10 +25,11 @@ from kstorm.runtime.zookeeper.topologies import (
 from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
-from tests.integration.engine import Engine, check_words, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import Engine, check_words
+from tests.kstorm_command import Command, run_kstorm
 from tests.kubernetes_stub import KubernetesStub
 
-Command = Callable[..., tuple[object, str, str]]
 STAYS = "it stays deactivated until `kstorm activate {}`"
 
 
@@ -38,32 +37,17 @@ STAYS = "it stays deactivated until `kstorm activate {}`"
 def kstorm(zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]) -> Command:
     """A function that runs the command and returns exit code, output and errors."""
 
-    def run(*arguments: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(
-                [
-                    *arguments,
-                    *([] if "--zookeeper" in arguments else ["--zookeeper", zookeeper.connect]),
-                ]
-            )
-        return ended.value.code, *capsys.readouterr()
+    def run(*words: str) -> tuple[object, str, str]:
+        place = () if "--zookeeper" in words else ("--zookeeper", zookeeper.connect)
+        return run_kstorm(capsys, *words, *place)
 
     return run
 
 
 @pytest.fixture
-def engine(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    way: Proxy,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Engine]:
+def engine(run_topology: RunTopology, way: Proxy) -> Iterator[Engine]:
     settings = {"KSTORM_ZOOKEEPER": way.address}
-    with running(
-        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
-    ) as found:
+    with run_topology("wordcount", settings=settings) as found:
         yield found
 
 

@@ -1,15 +1,14 @@
 """A topology of real processes works, according to `kstorm probe`, which sends nothing, and to its
-spouts.
-"""
+spouts."""
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
 from tests.integration import topologies
 from tests.integration.conftest import RunTopology
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, make_topics
+from tests.kstorm_command import says
 
 
 @pytest.mark.slow
@@ -29,10 +28,7 @@ def test_probe_of_a_running_topology_sends_no_message(
             sum(spec.num_tasks for spec in topology.components.values())
             + topology.config.acker_tasks
         )
-        with pytest.raises(SystemExit) as ended:
-            main(["probe"])
-        told = capsys.readouterr().out
-        assert ended.value.code == 0
+        told = says(capsys, "probe")
         assert told.startswith(f"{topic_prefix}: all {total} tasks have a process")
         reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic_prefix})
         places = [

@@ -1,6 +1,5 @@
 """Brokers that cannot store transactions or group offsets: a service that needs them names the
-setting and exits.
-"""
+setting and exits."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -122,8 +122,7 @@ def test_no_command_prints_a_secret(
 
 def wrong_keys(directory: Path) -> Iterator[dict[str, str]]:
     """Yield certificates for ZooKeeper with a password that is wrong, not text, or at a wrong
-    place.
-    """
+    place."""
     key, certificate, password = (
         directory / name for name in ("zookeeper.key", "zookeeper.crt", "password")
     )

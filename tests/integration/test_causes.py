@@ -12,17 +12,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kstorm.cli.__main__ import main
 from tests.integration.conftest import RunTopology
 from tests.integration.engine import SOURCE_PARTITIONS, Engine
+from tests.kstorm_command import says
 
 
 @pytest.mark.slow
 def test_slow_bolt_is_named_with_its_lag(
-    run_topology: RunTopology,
-    topic_prefix: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    run_topology: RunTopology, topic_prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without input the command finds no cause. With input the bolt is the bottleneck with a rising lag.
 
@@ -30,11 +27,8 @@ def test_slow_bolt_is_named_with_its_lag(
     """
 
     def found() -> list[dict[str, Any]]:
-        with pytest.raises(SystemExit) as ended:
-            main(["causes", topic_prefix, "--runs", str(tmp_path), "--window", "2", "--json"])
-        told = capsys.readouterr()
-        assert ended.value.code == 0, told.err
-        causes: list[dict[str, Any]] = json.loads(told.out)
+        words = ("causes", topic_prefix, "--runs", str(tmp_path), "--window", "2", "--json")
+        causes: list[dict[str, Any]] = json.loads(says(capsys, *words))
         return causes
 
     with run_topology("slow") as engine:

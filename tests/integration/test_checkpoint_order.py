@@ -1,6 +1,5 @@
 """The order of a checkpoint: its offsets are sent after the records that they stand for are in the
-changelog.
-"""
+changelog."""
 
 import asyncio
 import threading

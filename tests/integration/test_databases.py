@@ -1,6 +1,5 @@
 """Counts of a stream in a real PostgreSQL and a real Redis stay exact if processes are killed
-during commits.
-"""
+during commits."""
 
 from collections import Counter
 from functools import partial
@@ -105,8 +104,7 @@ def test_database_outage_is_survived(
 
 def test_fenced_writer_of_redis_writes_nothing() -> None:
     """The same holds for SQL in `tests/unit/trident/test_outside.py`: a write is atomic for any
-    number of keys.
-    """
+    number of keys."""
     with RedisServer() as server:
         database = backing(server.name)
         database.open()
@@ -145,7 +143,6 @@ def truth(text: list[str]) -> Counter[str]:
 
 
 def counts(database: str, state: str) -> dict[str, int]:
-    """Return the counts in the database."""
     return {
         word: row[1][0] if state == "opaque" else row[1] for word, row in stored(database).items()
     }

@@ -2,18 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined] # its stubs hide some
 
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
@@ -22,14 +17,8 @@ from kstorm.runtime.kafka.single_partition_topic import write_topic
 from tests.conftest import Eventually
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.dead_letters import SECRET, Letters
+from tests.kstorm_command import Command, run_kstorm
 from tests.kubernetes_stub import KubernetesStub
-
-Command = Callable[..., tuple[object, str, str]]
-
-
-@pytest.fixture
-def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
-    return Letters(kafka, topic_prefix)
 
 
 @pytest.fixture
@@ -37,17 +26,13 @@ def kstorm(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:
     """A function that runs the command for the test's topology and returns exit code, output and
-    errors.
-    """
+    errors."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
     monkeypatch.setenv("COLUMNS", "250")
 
-    def run(*words: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main([*words, "--topology", topic_prefix, "--bootstrap", kafka.bootstrap])
-        return ended.value.code, *capsys.readouterr()
-
-    return run
+    return lambda *words: run_kstorm(
+        capsys, *words, "--topology", topic_prefix, "--bootstrap", kafka.bootstrap
+    )
 
 
 def events(kstorm: Command) -> list[Mapping[str, Any]]:

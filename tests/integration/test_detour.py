@@ -1,6 +1,5 @@
 """A client with a proxy's address reaches Kafka only through the proxy, because the broker
-advertises that address too.
-"""
+advertises that address too."""
 
 import time
 from pathlib import Path

@@ -1,9 +1,8 @@
 """`kstorm dlq edit` on a real Kafka: the scheme checks the new value, the spout emits it, and no
-command line has it.
-"""
+command line has it."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,15 @@ import pytest
 
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
-from kstorm.kafka.replay_requests import ReplayRequest, decode_request
 from kstorm.operations.letters.reading import read_letters
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.single_partition_topic import read_topic
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.dead_letters import Letters
 from tests.integration.engine import make_topics
+from tests.kstorm_command import Command, run_kstorm
 from tests.kubernetes_stub import KubernetesStub
 
-Command = Callable[..., tuple[object, str, str]]
 CODE = """
 from kstorm.kafka import JsonScheme, KafkaBolt, KafkaHosts, KafkaSpout, ProcessingGuarantee, SchemeAsMultiScheme, SpoutConfig
 from kstorm.testing import FeederSpout
@@ -47,11 +45,6 @@ NEW = '{"item": "cow", "price": 7}'
 
 
 @pytest.fixture
-def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
-    return Letters(kafka, topic_prefix)
-
-
-@pytest.fixture
 def code(topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the name of the topology's module."""
     module = f"code_{abs(hash(topic_prefix))}"
@@ -69,16 +62,10 @@ def edit(kafka: EmbeddedKafka, code: str, capsys: pytest.CaptureFixture[str]) ->
     """A function that runs the command and returns exit code, output and errors."""
 
     def run(*words: str, topology: str = f"{code}:topology") -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["dlq", "edit", *words, "--topology", topology, "--bootstrap", kafka.bootstrap])
-        return ended.value.code, *capsys.readouterr()
+        where = ("--topology", topology, "--bootstrap", kafka.bootstrap)
+        return run_kstorm(capsys, "dlq", "edit", *words, *where)
 
     return run
-
-
-def orders(letters: Letters) -> list[tuple[bytes | None, ReplayRequest]]:
-    found = read_topic(letters.settings, f"{letters.name}.__orders")
-    return [(record.key(), decode_request(record.value() or b"")) for record in found]
 
 
 def said(letters: Letters) -> list[tuple[str, str, str, str, str]]:
@@ -104,11 +91,11 @@ def test_replay_with_a_value_that_the_scheme_can_read(
     code, _, complained = edit("0", "--value", '{"item": "cow"}', "--yes")
     assert (code, "the scheme of 'lines' cannot read the new value" in complained) == (2, True)
     code, _, complained = edit("0", "--value", NEW)
-    assert (code, "give --yes" in complained, orders(letters), said(letters)) == (2, True, [], [])
+    assert (code, "give --yes" in complained, letters.orders(), said(letters)) == (2, True, [], [])
     (tmp_path / "new").write_text(NEW)
     code, shown, _ = edit("0", "--file", str(tmp_path / "new"), "--yes", "--note", "a price")
     assert (code, shown) == (0, "1 replay requested: `kstorm events` shows the outcome\n")
-    ((key, order),) = orders(letters)
+    ((key, order),) = letters.orders()
     assert (key, order.value, order.key, order.headers) == (
         b"orders/3/7/lines",
         NEW.encode(),
@@ -144,7 +131,7 @@ def test_exactly_once_edit_copies_the_message(
     assert "bolts give tuples up" in edit("2", *given, topology=exact)[2]
     copied = f"1 copied to {source} with the new value, and its letter discarded"
     assert edit("0", *given, topology=exact)[:2] == (0, f"{copied}\n")
-    assert orders(letters) == []
+    assert letters.orders() == []
     assert said(letters)[-1] == ("anna@laptop", "edit", "0", "a price", copied)
     assert [one.number for one in read_letters(letters.settings, letters.name).letters] == [1, 2]
     (copy,) = read_topic(letters.settings, source)
@@ -175,7 +162,7 @@ def test_editor_shows_the_old_value(
     assert edit("0", "--yes")[0] == 0
     assert seen.read_bytes() == OLD
     assert not Path((tmp_path / "seen.path").read_text().strip()).exists()
-    assert [order.value for _, order in orders(letters)] == [NEW.encode()]
+    assert [order.value for _, order in letters.orders()] == [NEW.encode()]
 
 
 @pytest.mark.slow
@@ -203,7 +190,7 @@ def test_letters_that_cannot_be_edited(letters: Letters, edit: Command, code: st
     assert f"the code of {letters.name!r} is needed" in edit("4", *given, topology=letters.name)[2]
     assert "has no dead letter 9" in edit("9", *given)[2]
     assert "with --value or --file" in edit("4", "--value", "x", "--file", __file__)[2]
-    assert orders(letters) == []
+    assert letters.orders() == []
     assert edit("4", *given, "--force")[0] == 0
 
 
@@ -240,10 +227,10 @@ def test_pod_receives_the_value_on_standard_input(
     assert run("0", "--value", NEW, "--dry-run") == (0, "item='cow', price=7\n")
     assert run("0", "--value", "no JSON", "--yes")[0] == 2
     assert run("0", "--value", NEW)[0] == 2, "nobody is there to be asked"
-    assert orders(letters) == []
+    assert letters.orders() == []
     assert run("0", "--file", str(tmp_path / "long"), "--yes")[0] == 0
     monkeypatch.setenv("EDITOR", editor(tmp_path, f'grep -q cow "$1" && echo \'{NEW}\' > "$1"'))
     assert run("1", "--yes", "--note", "two words")[0] == 0
-    assert [order.value for _, order in orders(letters)] == [long.encode(), NEW.encode()]
+    assert [order.value for _, order in letters.orders()] == [long.encode(), NEW.encode()]
     assert said(letters)[-1] == ("anna@laptop", "edit", "1", "two words", "1 replay requested")
     assert not [command for _, command in cluster.commands if "cow" in " ".join(command)]

@@ -11,7 +11,6 @@ from tests.integration.spout_process import SpoutProcess, stored_offset
 
 
 def transactions(topic: Topic) -> Producer:
-    """A producer of transactions."""
     producer = Producer({**topic.client_config, "transactional.id": f"writer-of-{topic.name}"})
     producer.init_transactions(30)
     return producer
@@ -49,7 +48,7 @@ def test_a_topic_of_transactions_is_read_to_its_end(
     process.ack(0, 1, 2)
 
     def turns() -> tuple[float, list[float]]:
-        ages = process.spout.oldest_unfinished_seconds(time.time() * 1000)
+        ages = process.spout.partitions.oldest_unfinished_seconds(time.time() * 1000)
         return process.spout.metrics()["lag"], list(ages.values())
 
     process.until(lambda: turns() == (0.0, [0.0]))

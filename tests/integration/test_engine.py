@@ -1,19 +1,18 @@
 """The guarantee on real servers: processes are killed, moved and paused, and every message is
-accounted for.
-"""
+accounted for."""
 
 import re
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration.conftest import RunTopology
 from tests.integration.engine import Engine, check_words, running
 
 Run = Callable[..., Engine]
@@ -27,23 +26,10 @@ def sentences(count: int) -> list[str]:
 
 
 @pytest.fixture
-def run(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Run]:
+def run(run_topology: RunTopology) -> Iterator[Run]:
     """A function that starts a topology for this test."""
     with ExitStack() as stack:
-
-        def start(reference: str, **options: Any) -> Engine:
-            context: AbstractContextManager[Engine] = running(
-                reference, topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, **options
-            )
-            return stack.enter_context(context)
-
-        yield start
+        yield lambda reference, **options: stack.enter_context(run_topology(reference, **options))
 
 
 def test_counts_are_exact_without_faults(run: Run) -> None:

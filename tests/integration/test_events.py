@@ -43,8 +43,7 @@ def test_actions_are_recorded_with_operator_and_outcome(
     kafka: EmbeddedKafka, topic_prefix: str, client: KazooClient, kstorm: Command
 ) -> None:
     """This includes a drain that takes too long, `kill` by `forget` in a pod, and `scale` by
-    `note`.
-    """
+    `note`."""
     letters = Letters(kafka, topic_prefix)
     for verb in ("deactivate", "activate"):
         assert kstorm(verb) == 0

@@ -7,7 +7,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedZooKeeper
+from tests.integration.conftest import RunTopology
 from tests.integration.engine import Engine, running
 from tests.integration.old_kafka import OldKafka
 
@@ -33,26 +34,14 @@ def check_exactly(engine: Engine, text: list[str], times: int = 1) -> None:
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_kills_of_every_kind_of_process(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kills: int,
-) -> None:
-    with running(
-        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE
-    ) as engine:
+def test_kills_of_every_kind_of_process(run_topology: RunTopology, kills: int) -> None:
+    with run_topology("wordcount", settings=EXACTLY_ONCE) as engine:
         kill_each_kind(engine, kills)
 
 
 @pytest.mark.long
 def test_kills_of_every_kind_of_process_on_kafka_3_9(
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    zookeeper: EmbeddedZooKeeper, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This is the last series with metadata in ZooKeeper."""
     with (
@@ -65,13 +54,7 @@ def test_kills_of_every_kind_of_process_on_kafka_3_9(
 
 
 @pytest.mark.slow
-def test_bytes_sent_in_transactions_are_counted(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_bytes_sent_in_transactions_are_counted(run_topology: RunTopology) -> None:
     """They include the tuples. The records of a sink are not frames."""
 
     def sent_bytes(name: str) -> float:
@@ -82,9 +65,7 @@ def test_bytes_sent_in_transactions_are_counted(
         assert found is not None
         return float(found[1])
 
-    with running(
-        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE
-    ) as engine:
+    with run_topology("wordcount", settings=EXACTLY_ONCE) as engine:
         engine.produce(TEXT[:1000])
         engine.await_done("sentences")
         for name in ("sentences-0", "split-0"):

@@ -1,6 +1,5 @@
 """`kstorm export-traces` on real servers sends failed and timed out trees, but no trees that were
-done in time.
-"""
+done in time."""
 
 import os
 import re
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kstorm.cli.__main__ import main
 from kstorm.dev.ports import reserve_port
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.kafka.traceparent import parse
@@ -27,6 +25,7 @@ from tests.conftest import Eventually
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
 from tests.jaeger import Jaeger
+from tests.kstorm_command import says
 from tests.otlp_collector import OtlpCollector, attributes
 
 REFERENCE = "tests.integration.topologies:forgetful"
@@ -39,8 +38,7 @@ def engine(
     kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Engine]:
     """A running topology that has finished all sentences except one that timed out and one that
-    failed.
-    """
+    failed."""
     with pytest.MonkeyPatch.context() as patch:
         folder: Path = tmp_path_factory.mktemp("exported")
         with running(
@@ -64,15 +62,6 @@ def place(engine: Engine, number: int) -> tuple[str, int, int]:
     return engine.source, number % SOURCE_PARTITIONS, number // SOURCE_PARTITIONS
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    """Run a command and return its output."""
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    said = capsys.readouterr()
-    assert ended.value.code == code, said.err
-    return said.out if not code else said.err
-
-
 def export_all(
     capsys: pytest.CaptureFixture[str], eventually: Eventually, url: str, *words: str
 ) -> str:
@@ -80,7 +69,7 @@ def export_all(
     said = [""]
 
     def has_timed_out() -> bool:
-        said[0] = run(capsys, "export-traces", "--otlp", url, "--since", "5m", *words)
+        said[0] = says(capsys, "export-traces", "--otlp", url, "--since", "5m", *words)
         return "timed out" in said[0]
 
     eventually(has_timed_out, 60)
@@ -142,7 +131,7 @@ def test_slow_trees_are_sent_on_request(
     )
     assert found
     assert 10 <= int(found[1]) < 20  # the limit grows with each second
-    everyone = run(
+    everyone = says(
         capsys,
         "export-traces",
         "--otlp",
@@ -152,7 +141,7 @@ def test_slow_trees_are_sent_on_request(
         "--slower-than",
         "0.001ms",
     )
-    few = run(
+    few = says(
         capsys, "export-traces", "--otlp", collector.url, "--since", "5m", "--slowest-share", "0.1"
     )
     assert _slow(few) < _slow(everyone)  # trees with equal durations may not exceed the share
@@ -175,13 +164,13 @@ def test_unread_trees_are_counted(
         "kstorm.operations.traces.tree_exporter.ReadBudget",
         lambda most, seconds: ReadBudget(0, seconds),
     )
-    said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
+    said = says(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
     assert re.search(
         r": 0 trees sent; \d+ left out \(not found, or more than 512 MB per minute\)\n", said
     )
     monkeypatch.undo()
     monkeypatch.setattr(TreeBatch, "_read_news", read_news_only)
-    said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
+    said = says(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
     assert re.search(r"; \d+ sent incomplete \(more than 512 MB per minute\)", said)
     assert {attributes(span)["kstorm.read_wholly"] for span in collector.messages().values()} == {
         False
@@ -208,7 +197,7 @@ def test_collector_refuses_one_tree(
     export_all(capsys, eventually, collector.url)
     collector.refused = collector.messages()[place(engine, BAD)].trace_id
     collector.spans.clear()
-    said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
+    said = says(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
     assert "; 1 refused by the collector" in said
     assert place(engine, FORGOTTEN) in collector.messages()
 
@@ -221,7 +210,7 @@ def test_header_of_a_sink_record_is_a_span_of_the_trace(
     partition, header = _header(engine)
     parent = parse(header)
     assert parent is not None
-    run(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--otlp", collector.url)
+    says(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--otlp", collector.url)
     (span,) = [
         span for span in collector.spans if int.from_bytes(span.span_id, "big") == parent.span
     ]
@@ -363,7 +352,7 @@ def test_commands_work_with_a_kubeconfig_alone(
     )  # an address that the command does not take for its own machine
     with from_kubeconfig(tmp_path, monkeypatch, "exported", variables=pod) as cluster:
         of_it = ("--topology", "exported")
-        drawn = run(
+        drawn = says(
             capsys,
             "probe",
             *of_it,
@@ -374,11 +363,11 @@ def test_commands_work_with_a_kubeconfig_alone(
             "a {marker} cow",
         )
         assert "✓ complete, proven (init ⊕ " in drawn
-        assert ": all " in run(capsys, "probe", *of_it)
-        run(capsys, "export-traces", *of_it, "--otlp", url, "--since", "5m")
+        assert ": all " in says(capsys, "probe", *of_it)
+        says(capsys, "export-traces", *of_it, "--otlp", url, "--since", "5m")
         assert place(engine, BAD) in collector.messages()
         partition, offset = place(engine, 0)[1:]
-        run(capsys, "trace", *of_it, f"{engine.source}/{partition}/{offset}", "--otlp", url)
+        says(capsys, "trace", *of_it, f"{engine.source}/{partition}/{offset}", "--otlp", url)
         assert place(engine, 0) in collector.messages()
         assert {pod for pod, _ in cluster.commands} == {"wc-sentences-0"}
 
@@ -392,17 +381,17 @@ def test_probe_shows_its_tree_until_it_is_complete(
     If the tree fails or is held, the exit code is 2.
     """
     probe = ("probe", "--source", engine.source, "--trace", "--message")
-    done = run(capsys, *probe, "a {marker} cow", "--sink", engine.sink)
+    done = says(capsys, *probe, "a {marker} cow", "--sink", engine.sink)
     assert done.count("✓ complete, proven (init ⊕ ") == 1
     assert done.splitlines()[-1].startswith(f"{engine.source} → {engine.sink}[")
-    failed = run(capsys, *probe, "{marker} is bad", code=2)
+    failed = says(capsys, *probe, "{marker} is bad", code=2)
     assert re.match(rf"kstorm: {engine.source}/\d/\d+ has failed: `kstorm why ", failed)
-    held = run(capsys, *probe, "a moon", "--timeout", "3", code=2)
+    held = says(capsys, *probe, "a moon", "--timeout", "3", code=2)
     assert re.search(
         r"(its tree is not complete|no tree of it was found) within 3 s: `kstorm why \S+` shows which task has it\n",
         held,
     )
-    assert run(capsys, "probe", "--trace", code=2).startswith(
+    assert says(capsys, "probe", "--trace", code=2).startswith(
         "kstorm: --trace shows the tree of the sent message"
     )
 
@@ -435,7 +424,7 @@ def test_mistake_is_one_line_with_the_remedy(
     engine: Engine, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
     assert (
-        run(capsys, "export-traces", "--otlp", "http://127.0.0.1:1", *words, code=2)
+        says(capsys, "export-traces", "--otlp", "http://127.0.0.1:1", *words, code=2)
         == f"kstorm: {said}\n"
     )
 
@@ -470,7 +459,7 @@ def test_jaeger_receives_the_traces(
         partition, header = _header(engine)
         parent = parse(header)
         assert parent is not None
-        run(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--otlp", jaeger.url)
+        says(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--otlp", jaeger.url)
         id = f"{parent.trace:032x}"
         eventually(lambda: jaeger.trace(id), 30)
         spans = jaeger.trace(id)

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kstorm.cli.__main__ import main
 from kstorm.core.exactly_once.unfinished import MARK, UnfinishedTuple
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import SOURCE_PARTITIONS, Engine, make_topics, running
 from tests.integration.finished_ranges import finished_ranges, offsets_in
 from tests.integration.test_exactly_once import check_exactly
+from tests.kstorm_command import says
 
 Run = Callable[[str], AbstractContextManager[Engine]]
 ROW = msgspec.msgpack.encode([UnfinishedTuple(0, 0, False, 0), UnfinishedTuple(1, 2, True, 0)])
@@ -69,14 +69,10 @@ def command(
     engine: Engine, capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
 ) -> str:
     """Return the output of `kstorm offsets` for the topology's spout, or its error for another exit
-    code.
-    """
+    code."""
     servers = ["--bootstrap", engine.bootstrap, "--zookeeper", engine.processes.zookeeper]
-    with pytest.raises(SystemExit) as ended:
-        main(["offsets", *arguments, "--topology", engine.processes.reference, *servers])
-    told = capsys.readouterr()
-    assert ended.value.code == code, told.err
-    return told.err if code else told.out
+    topology = ("--topology", engine.processes.reference)
+    return says(capsys, "offsets", *arguments, *topology, *servers, code=code)
 
 
 @pytest.mark.slow

@@ -37,7 +37,6 @@ SOURCE = Source("split", "default", 1, Fields("key", "message", "partition", "of
 
 
 def prepared(topic: Topic, bolt: KafkaBolt, **properties: Any) -> Outcomes:
-    """Prepare the bolt for the topic."""
     outcomes = Outcomes()
     bolt.with_topic_selector(topic.name).prepare(
         Config(), bolt_context(topic, bolt, **properties), outcomes

@@ -11,14 +11,7 @@ import pytest
 
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.kafka import (
-    KAFKA,
-    JsonScheme,
-    KafkaBolt,
-    KafkaPorts,
-    KafkaSpout,
-    SchemeAsMultiScheme,
-)
+from kstorm.kafka import KAFKA, JsonScheme, KafkaBolt, KafkaPorts, KafkaSpout, SchemeAsMultiScheme
 from kstorm.runtime.kafka.sink import KafkaWriter
 from kstorm.runtime.kafka.source import KafkaSource
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores

@@ -29,8 +29,6 @@ def answer(ask: Callable[[], Any], timeout: float = 20.0) -> Any:
 
 
 def fault(source: KafkaSource, timeout: float = 20.0) -> SourceFault:
-    """Return the next fault."""
-
     def ask() -> SourceFault | None:
         source.read(1)
         return next(iter(source.faults()), None)

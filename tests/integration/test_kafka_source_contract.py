@@ -41,7 +41,6 @@ class TestKafkaSource(SourceContract):
 
     @pytest.fixture
     def log(self, topic: Topic) -> RealLog:
-        """A topic for this test."""
         topic.create(2)
         return RealLog(topic, topic.source())
 
@@ -51,7 +50,6 @@ class TestSharedSource(SourceContract):
 
     @pytest.fixture
     def log(self, topic: Topic) -> RealLog:
-        """A topic for this test."""
         topic.create(2)
         shared = SharedSources(lambda config: topic.source())
         return RealLog(topic, shared.lend(topic.config()))

@@ -46,8 +46,7 @@ def test_expired_messages_are_skipped(topic: Topic, zookeeper: EmbeddedZooKeeper
 @pytest.mark.slow
 def test_offset_out_of_range_can_be_an_error(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
     """Without `use_start_offset_time_if_offset_out_of_range` the spout reports it and emits
-    nothing.
-    """
+    nothing."""
     topic.create().produce(*(b"%d" % number for number in range(4)))
     settings: dict[str, Any] = {
         "use_start_offset_time_if_offset_out_of_range": False,

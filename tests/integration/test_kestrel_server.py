@@ -55,11 +55,7 @@ def test_items_are_returned_in_order(server: KestrelServer) -> None:
         client.ask(b"get q/open"),
         client.ask(b"get q/close/open"),
         client.ask(b"get q/close/open"),
-    ] == [
-        b"a",
-        b"",
-        b"\r\nEND\r\n",
-    ]
+    ] == [b"a", b"", b"\r\nEND\r\n"]
     assert [client.ask(b"get q/close"), client.ask(b"get q")] == [EMPTY, EMPTY]
 
 

@@ -1,20 +1,17 @@
 """`KestrelSpout` and its reader on Kestrel servers: open items, items that are put back, and the
-blacklist.
-"""
+blacklist."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.queues import HostInfo, KestrelConfig, QueueMessageId
 from kstorm.runtime.queues.kestrel import KestrelReader
-from tests.integration.engine import running
+from tests.integration.conftest import RunTopology
 from tests.integration.kestrel_server import KestrelServer
 from tests.integration.queue_messages import take
 from tests.integration.until import until
@@ -31,8 +28,7 @@ def server() -> Iterator[KestrelServer]:
 @pytest.fixture
 async def read() -> AsyncIterator[Open]:
     """A function that opens started readers of the queue `q`, with a blacklist time of half a
-    second.
-    """
+    second."""
     async with AsyncExitStack() as stack:
 
         def open_reader(
@@ -212,20 +208,13 @@ async def test_close_sends_acks_and_returns_the_rest(server: KestrelServer, read
 
 
 def test_killed_spout_process_loses_nothing(
-    server: KestrelServer,
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run_topology: RunTopology, server: KestrelServer, topic_prefix: str
 ) -> None:
     """Each message arrives, and the queue is empty at the end."""
     count = 3000
     server.put(topic_prefix, *(b"%d" % number for number in range(count)))
     settings = {"KSTORM_TEST_QUEUE": server.address}
-    with running(
-        "kestrel", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
-    ) as engine:
+    with run_topology("kestrel", settings=settings) as engine:
         engine.await_total("messages", "acked", 300)
         assert server.open(topic_prefix)
         engine.worker("messages-0").process.kill()

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from kazoo.client import KazooClient
 
-from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.topologies import (
     SpoutReport,
@@ -20,6 +19,7 @@ from kstorm.runtime.zookeeper.topologies import (
     report_path,
     spouts_path,
 )
+from tests.kstorm_command import run_kstorm
 from tests.kubernetes_stub import KubernetesStub
 
 
@@ -43,9 +43,8 @@ class Both:
 
     def kill(self, *more: str, name: str = "") -> tuple[object, str, str]:
         """Return exit code, output and errors."""
-        with pytest.raises(SystemExit) as ended:
-            main(["kill", name or self.name, "--zookeeper", self.zookeeper, *more])
-        return ended.value.code, *self._capsys.readouterr()
+        words = ("kill", name or self.name, "--zookeeper", self.zookeeper, *more)
+        return run_kstorm(self._capsys, *words)
 
     @property
     def untouched(self) -> bool:
@@ -66,7 +65,6 @@ def both(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Both]:
-    """The cluster and the ZooKeeper."""
     with KubernetesStub() as stub:
         for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
             stub.add(component, kind, topology=topic_prefix)

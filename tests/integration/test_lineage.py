@@ -2,15 +2,13 @@
 
 import urllib.request
 from collections import defaultdict
-from pathlib import Path
 from typing import cast
 
-import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.dev.topic_reader import consume_to
-from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine
 
 
 def records(engine: Engine) -> list[Message]:
@@ -25,13 +23,7 @@ def records(engine: Engine) -> list[Message]:
         consumer.close()
 
 
-def test_attempts_share_coordinates_and_have_their_own_roots(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_attempts_share_coordinates_and_have_their_own_roots(run_topology: RunTopology) -> None:
     """A consumer that drops known names gets every word once.
 
     The second attempt completes the first one.
@@ -40,7 +32,7 @@ def test_attempts_share_coordinates_and_have_their_own_roots(
         f"s{number} " + " ".join(f"w{number}-{place}" for place in range(1, 6))
         for number in range(300)
     ]
-    with running("traced", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+    with run_topology("traced") as engine:
         engine.produce(text)
         engine.await_done("sentences")
         found = records(engine)

@@ -3,7 +3,6 @@
 import json
 import re
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,7 @@ from tests.conftest import Eventually
 from tests.integration.finished_ranges import finished_ranges, offsets_in
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import FINISHED, SpoutProcess, stored_offset
-
-Command = Callable[..., tuple[object, str, str]]
+from tests.kstorm_command import Command, run_kstorm
 
 
 @pytest.fixture
@@ -26,17 +24,11 @@ def offsets(
     topic: Topic, zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]
 ) -> Command:
     """A function that runs the command for the test's topic and spout, and returns exit code,
-    output and errors.
-    """
+    output and errors."""
     where = ["--root", f"/{topic.name}", "--id", topic.config().id, "--topic", topic.name]
     servers = ["--bootstrap", topic.kafka.bootstrap, "--zookeeper", zookeeper.connect]
 
-    def run(verb: str, *arguments: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["offsets", verb, *arguments, *where, *servers])
-        return ended.value.code, *capsys.readouterr()
-
-    return run
+    return lambda *words: run_kstorm(capsys, "offsets", *words, *where, *servers)
 
 
 def rows(shown: str) -> list[list[str]]:

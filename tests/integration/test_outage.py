@@ -1,19 +1,17 @@
 """Kafka is away longer than any session: every process waits for it, reports the outage, and
-continues afterwards.
-"""
+continues afterwards."""
 
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kstorm.dev.local_processes import Worker
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.engine import Engine, check_words, running
+from kstorm.dev.servers import EmbeddedKafka
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import Engine, check_words, readyz
 from tests.integration.test_engine import sentences
 from tests.integration.test_exactly_once import EXACTLY_ONCE
 
@@ -26,17 +24,6 @@ def kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
     """A broker of this test."""
     with EmbeddedKafka(tmp_path, quick_start=True, heap="256m") as server:
         yield server
-
-
-def readyz(worker: Worker) -> tuple[int, str]:
-    """Return the answer to a readiness probe."""
-    try:
-        with urllib.request.urlopen(
-            f"http://127.0.0.1:{worker.web_port}/readyz", timeout=10
-        ) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def lives(engine: Engine) -> dict[str, tuple[int, int]]:
@@ -64,16 +51,10 @@ def says_that_kafka_is_away(engine: Engine) -> bool:
     ],
 )
 def test_no_process_ends_during_an_outage(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    settings: dict[str, str],
+    run_topology: RunTopology, kafka: EmbeddedKafka, settings: dict[str, str]
 ) -> None:
     """All processes report its start. Nothing is lost, and with exactly once nothing is doubled."""
-    places: Any = (kafka, zookeeper, tmp_path, monkeypatch)
-    with running("wordcount", topic_prefix, *places, settings=settings) as engine:
+    with run_topology("wordcount", settings=settings) as engine:
         text = sentences(6000)
         before = lives(engine)
         engine.produce(text[:3000])
@@ -101,18 +82,13 @@ def test_no_process_ends_during_an_outage(
 
 @pytest.mark.slow
 def test_process_stopped_during_an_outage_exits(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run_topology: RunTopology, kafka: EmbeddedKafka
 ) -> None:
     """It does not restart its work, although it loses its tasks while it waits for its records.
 
     Otherwise it would never stop.
     """
-    places: Any = (kafka, zookeeper, tmp_path, monkeypatch)
-    with running("wordcount", topic_prefix, *places, timeout_secs=120) as engine:
+    with run_topology("wordcount", timeout_secs=120) as engine:
         engine.produce(sentences(3000))
         engine.await_total("count", "executed", 500)
         split, count = engine.worker("split-0").process, engine.worker("count-0").process
@@ -124,15 +100,10 @@ def test_process_stopped_during_an_outage_exits(
 
 @pytest.mark.slow
 def test_process_started_during_an_outage_waits_and_can_be_stopped(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run_topology: RunTopology, kafka: EmbeddedKafka
 ) -> None:
     """Kubernetes also moves pods during an outage. A waiting process has nothing to finish."""
-    places: Any = (kafka, zookeeper, tmp_path, monkeypatch)
-    with running("wordcount", topic_prefix, *places) as engine:
+    with run_topology("wordcount") as engine:
         kafka.kill()
         split, count = engine.worker("split-0"), engine.worker("count-0")
         for worker in (split, count):

@@ -1,34 +1,20 @@
 """Services with a Kafka in their release create the source and sink topics."""
 
-from pathlib import Path
-
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.engine import SOURCE_PARTITIONS, running
+from kstorm.dev.servers import EmbeddedKafka
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import SOURCE_PARTITIONS
 
 
 @pytest.mark.slow
 def test_processes_create_source_and_sink_topics(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run_topology: RunTopology, kafka: EmbeddedKafka
 ) -> None:
     """They start at the same time, and there is work at once."""
     settings = {"KSTORM_END_PARTITIONS": str(SOURCE_PARTITIONS)}
-    with running(
-        "wordcount",
-        topic_prefix,
-        kafka,
-        zookeeper,
-        tmp_path,
-        monkeypatch,
-        settings=settings,
-        anew=False,
-    ) as engine:
+    with run_topology("wordcount", settings=settings, anew=False) as engine:
         topics = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
         assert [len(topics[end].partitions) for end in (engine.source, engine.sink)] == [
             SOURCE_PARTITIONS,

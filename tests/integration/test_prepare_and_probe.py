@@ -1,12 +1,11 @@
 """`kstorm prepare`, `probe`, `produce` and `consume` on a real Kafka, as the chart and its notes
-run them.
-"""
+run them."""
 
 import io
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,13 +13,12 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import create_topic
 from tests.conftest import Eventually
+from tests.kstorm_command import Command, run_kstorm
 
-Command = Callable[..., tuple[object, str, str]]
 TOPOLOGY = """
 from kstorm.kafka import (
     FieldNameBasedTupleToKafkaMapper, KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig
@@ -54,9 +52,7 @@ def kstorm(
 
     def run(attribute: str, *arguments: str) -> tuple[object, str, str]:
         monkeypatch.setenv("KSTORM_TOPOLOGY", f"{module}:{attribute}")
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        return ended.value.code, *capsys.readouterr()
+        return run_kstorm(capsys, *arguments)
 
     return run
 
@@ -127,10 +123,7 @@ def test_missing_source_and_sink_are_refused(
     assert partitions(kafka, [own]) == {}
     code, shown, _ = kstorm("four", "prepare", "--allow-missing-ends")
     assert code == 0
-    assert shown.splitlines()[1:] == [
-        f"warning: {reads}",
-        f"warning: {writes}",
-    ]
+    assert shown.splitlines()[1:] == [f"warning: {reads}", f"warning: {writes}"]
     assert partitions(kafka, [own]) == {own: 4}
 
 

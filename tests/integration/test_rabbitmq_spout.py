@@ -1,6 +1,5 @@
 """`RabbitMQSpout` and its reader on a real RabbitMQ: open messages, messages put back, and reports
-of an outage.
-"""
+of an outage."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -44,7 +43,6 @@ def rabbitmq(
 
 @pytest.fixture
 def queue(rabbitmq: RabbitMQServer, topic_prefix: str) -> str:
-    """A queue of this test."""
     rabbitmq.declare(topic_prefix)
     return topic_prefix
 

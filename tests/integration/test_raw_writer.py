@@ -1,11 +1,10 @@
 """`kstorm dlq replay --mode produce` on a real Kafka: the copies, their headers, and the rejected
-letters.
-"""
+letters."""
 
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -25,8 +24,7 @@ from kstorm.testing import FeederSpout
 from kstorm.topology import Topology, TopologyBuilder
 from tests.integration.dead_letters import SECRET, Letters
 from tests.integration.engine import make_topics
-
-Command = Callable[..., tuple[object, str, str]]
+from tests.kstorm_command import Command, run_kstorm
 
 
 @pytest.fixture
@@ -38,33 +36,14 @@ def source(kafka: EmbeddedKafka, topic_prefix: str) -> str:
 
 
 @pytest.fixture
-def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
-    return Letters(kafka, topic_prefix)
-
-
-@pytest.fixture
 def replay(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:
     """A function that runs the command in this mode and returns exit code, output and errors."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
 
-    def run(*words: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(
-                [
-                    "dlq",
-                    "replay",
-                    *words,
-                    "--topology",
-                    topic_prefix,
-                    "--bootstrap",
-                    kafka.bootstrap,
-                ]
-            )
-        return ended.value.code, *capsys.readouterr()
-
-    return lambda *words: run(*words, "--mode", "produce")
+    where = ("--topology", topic_prefix, "--bootstrap", kafka.bootstrap, "--mode", "produce")
+    return lambda *words: run_kstorm(capsys, "dlq", "replay", *words, *where)
 
 
 def left(letters: Letters) -> list[int]:
@@ -72,7 +51,6 @@ def left(letters: Letters) -> list[int]:
 
 
 def written(letters: Letters, topic: str) -> list[Message]:
-    """Return all records of a topic."""
     consumer = Consumer(
         {
             "bootstrap.servers": letters.kafka.bootstrap,
@@ -114,10 +92,7 @@ def test_copy_names_its_original(
     assert (
         code,
         "1 not replayed: it did not come from a topic: give --to TOPIC" in complained,
-    ) == (
-        2,
-        True,
-    )
+    ) == (2, True)
     assert replay("0", "--yes", "--to", "nowhere")[0] == 2
     assert replay("0", "--to", source, "--dry-run")[0] == 0
     assert (written(letters, source), left(letters)) == ([], [0])

@@ -1,6 +1,5 @@
 """Tables recover from real changelogs: with wrong disks, in pieces, and without blocking the event
-loop.
-"""
+loop."""
 
 import asyncio
 import subprocess
@@ -74,7 +73,6 @@ class Log:
 
 @pytest.fixture
 def log(kafka: EmbeddedKafka, topic_prefix: str) -> Log:
-    """A changelog."""
     return Log(kafka, f"{topic_prefix}.state")
 
 

@@ -1,10 +1,8 @@
 """With exactly once, a real broker rejects records of a sink: which ones, what replaces them, and
-which errors need an operator.
-"""
+which errors need an operator."""
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +11,12 @@ from confluent_kafka.admin import AdminClient
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.core.engine.effects import Transact
 from kstorm.core.outgoing import OutgoingRecord
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError
 from kstorm.runtime.kafka import checkpoints
 from kstorm.runtime.kafka.refusals import RecordsRefusedError
 from tests.chaos.plain_readers import TopicReader
-from tests.integration.engine import running
+from tests.integration.conftest import RunTopology
 from tests.integration.kafka_topic import Topic
 from tests.integration.test_exactly_once import EXACTLY_ONCE, check_exactly
 from tests.integration.test_fencing import committed, process, topics
@@ -184,19 +182,13 @@ async def test_rejected_internal_record_ends_the_process(
 
 @pytest.mark.slow
 def test_topology_continues_after_rejected_records(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run_topology: RunTopology, kafka: EmbeddedKafka
 ) -> None:
     """Rejected words become dead letters with full details.
 
     No process dies, and every other word counts once.
     """
-    with running(
-        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE
-    ) as engine:
+    with run_topology("wordcount", settings=EXACTLY_ONCE) as engine:
         limit(kafka, engine.sink, LIMIT)
         lives = {worker.name: worker.process.pid for worker in engine.processes.workers}
         text = [f"one two w{number % 7}" for number in range(2_000)]

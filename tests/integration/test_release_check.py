@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import InUseError
 from kstorm.kafka import KafkaBolt
@@ -19,13 +18,13 @@ from kstorm.runtime.kafka.release_check import check_single_release
 from kstorm.topology import OutputFieldsDeclarer, Spout, Topology, TopologyBuilder
 from tests.integration.engine import make_topics
 from tests.integration.test_consumer import Owner, member
+from tests.kstorm_command import run_kstorm
 
 
 class Numbers(Spout):
     """Emits nothing."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declare one number."""
         declarer.declare("message")
 
     def next_tuple(self) -> None:
@@ -111,9 +110,7 @@ async def test_prepare_refuses_before_it_creates_anything(
     make_topics(kafka.bootstrap, {f"{topic_prefix}.sink": 1})
 
     def prepare() -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["prepare", "--wait", "0.5"])
-        return ended.value.code, *capsys.readouterr()
+        return run_kstorm(capsys, "prepare", "--wait", "0.5")
 
     async with running(kafka, f"{topic_prefix}.sink", "tests/wc"):
         code, told, complaint = await asyncio.to_thread(prepare)

@@ -1,10 +1,9 @@
 """`kstorm dlq replay` on real servers: the requests that it writes, and their execution by the
-spouts.
-"""
+spouts."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from confluent_kafka import Producer
 from kstorm.cli.__main__ import main
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.dev.servers import EmbeddedKafka
-from kstorm.kafka.replay_requests import ReplayRequest, decode_request
+from kstorm.kafka.replay_requests import decode_request
 from kstorm.operations.letters.reading import record_of
 from kstorm.operations.letters.selection import current_letters, fingerprint
 from kstorm.runtime.base.settings import Settings
@@ -23,8 +22,7 @@ from tests.integration import topologies
 from tests.integration.conftest import RunTopology
 from tests.integration.dead_letters import SECRET, Letters
 from tests.integration.engine import SOURCE_PARTITIONS, Engine, check_words
-
-Command = Callable[..., tuple[object, str, str]]
+from tests.kstorm_command import Command, run_kstorm
 
 
 @pytest.fixture
@@ -32,26 +30,14 @@ def kstorm(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:
     """A function that runs the command for the test's topology and returns exit code, output and
-    errors.
-    """
+    errors."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
 
     def run(*words: str, topology: str = topic_prefix) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["dlq", "replay", *words, "--topology", topology, "--bootstrap", kafka.bootstrap])
-        return ended.value.code, *capsys.readouterr()
+        where = ("--topology", topology, "--bootstrap", kafka.bootstrap)
+        return run_kstorm(capsys, "dlq", "replay", *words, *where)
 
     return run
-
-
-@pytest.fixture
-def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
-    return Letters(kafka, topic_prefix)
-
-
-def orders(letters: Letters) -> list[tuple[bytes | None, ReplayRequest]]:
-    found = read_topic(letters.settings, f"{letters.name}.__orders")
-    return [(record.key(), decode_request(record.value() or b"")) for record in found]
 
 
 def test_replay_request_has_everything_of_the_message(letters: Letters, kstorm: Command) -> None:
@@ -60,13 +46,13 @@ def test_replay_request_has_everything_of_the_message(letters: Letters, kstorm: 
         letters.letter(7, key=b"k", headers=[("a", "b")], timestamp=1700), letters.letter(8)
     )
     assert kstorm("0", "--dry-run")[0] == 0
-    assert orders(letters) == []
+    assert letters.orders() == []
     code, shown, _ = kstorm("0", "--yes", "--note", "mended")
     assert (code, shown.splitlines()[-1]) == (
         0,
         "1 replay requested: `kstorm events` shows the outcome of each",
     )
-    ((key, order),) = orders(letters)
+    ((key, order),) = letters.orders()
     assert (key, order.number, order.value, order.key) == (b"orders/3/7/lines", 0, SECRET, b"k")
     assert (order.topic, order.partition, order.offset, order.headers) == (
         "orders",
@@ -80,12 +66,8 @@ def test_replay_request_has_everything_of_the_message(letters: Letters, kstorm: 
     assert (
         code,
         "1 not replayed: its replay is in progress" in complained,
-        len(orders(letters)),
-    ) == (
-        2,
-        True,
-        1,
-    )
+        len(letters.orders()),
+    ) == (2, True, 1)
     write_topic(letters.settings, f"{letters.name}.__orders", [(key, None)])
     assert kstorm("0", "--yes")[0] == 0
 
@@ -99,7 +81,7 @@ def test_replay_by_group_with_rate_and_limit(letters: Letters, kstorm: Command) 
         "--group", fingerprint(letters.letter(0))[:4], "--rate", "2", "--limit", "3", "--yes"
     )
     assert (code, "3 replays requested" in shown) == (0, True)
-    found = [order for _, order in orders(letters)]
+    found = [order for _, order in letters.orders()]
     assert [order.number for order in found] == [0, 1, 2]
     assert [order.after - found[0].after for order in found] == [0, 500, 1000]
     assert before <= found[0].after <= time.time() * 1000
@@ -121,13 +103,13 @@ def test_many_replays_are_requested_in_stages(letters: Letters, kstorm: Command)
         *(letters.letter(each, component="other") for each in range(3)),
     )
     assert kstorm("--all", "--rate", "2", "--yes")[0] == 0
-    found = [order for _, order in orders(letters)]
+    found = [order for _, order in letters.orders()]
     assert len({order.batch for order in found}) == 1 != len(found[0].batch)
     assert [order.stage for order in found] == [0, *[1] * 10, 2, 0, 1, 1]
     assert [order.stages for order in found] == [[1, 10, 1]] * 12 + [[1, 2]] * 3
     assert [order.pace for order in found] == [0, *range(0, 5000, 500), 0, 0, 0, 500]
     write_topic(
-        letters.settings, f"{letters.name}.__orders", [(key, None) for key, _ in orders(letters)]
+        letters.settings, f"{letters.name}.__orders", [(key, None) for key, _ in letters.orders()]
     )
     before = len(found)
     assert kstorm("--all", "--no-canary", "--yes")[0] == 0
@@ -142,8 +124,7 @@ def test_many_replays_are_requested_in_stages(letters: Letters, kstorm: Command)
 @pytest.mark.slow
 def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
     """These are a bolt's tuple, a message of a queue, a cut message, and one that failed in three
-    replays.
-    """
+    replays."""
     big = letters.letter(4, value=b"x" * 800_000)
     letters.write(
         letters.letter(1, topic=f"{letters.name}.count", row=3),
@@ -153,7 +134,7 @@ def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> N
         letters.strange(6, value=None),
     )
     code, _, complained = kstorm("--all", "--yes")
-    assert (code, orders(letters)) == (2, [])
+    assert (code, letters.orders()) == (2, [])
     for said in (
         "2 not replayed: it is not a message of a source topic",
         "1 not replayed: the letter has only the beginning",
@@ -162,7 +143,7 @@ def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> N
     ):
         assert said in complained
     assert kstorm("3", "--yes", "--force")[0] == 0
-    assert [order.replays for _, order in orders(letters)] == [4]
+    assert [order.replays for _, order in letters.orders()] == [4]
 
 
 @pytest.fixture
@@ -234,7 +215,6 @@ def test_spout_stops_a_batch_if_the_first_fails_again(kstorm: Command, engine: E
 
 
 def _letters(engine: Engine, settings: Settings) -> list[DeadLetter]:
-    """Return the remaining letters."""
     found = read_topic(settings, engine.processes.topology.dead_letters_topic)
     return [one.letter for one in current_letters(map(record_of, found)).letters]
 

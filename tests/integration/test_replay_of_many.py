@@ -1,6 +1,5 @@
 """A thousand dead letters are replayed after a fix: each message is processed once, under its own
-name.
-"""
+name."""
 
 from collections import Counter
 from pathlib import Path

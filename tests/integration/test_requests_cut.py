@@ -1,6 +1,5 @@
 """Exactly once despite the failure of single requests: lost, executed without an answer, answered
-late, and a broker killed during a transaction.
-"""
+late, and a broker killed during a transaction."""
 
 import asyncio
 import uuid
@@ -9,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.runtime.kafka import consumer
+from kstorm.runtime.kafka import group_member
 from tests.chaos.request_proxy import Api, RequestFate, RequestFault, RequestProxy
 from tests.integration.engine import make_topics, running
 from tests.integration.test_consumer import Owner, member
@@ -42,7 +41,6 @@ SETTINGS = {
 def detour(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[EmbeddedKafka, RequestProxy]]:
-    """A Kafka for this file, and a proxy to it."""
     directory = tmp_path_factory.mktemp("detour")
     with (
         RequestProxy() as proxy,
@@ -70,8 +68,7 @@ def words(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Words]:
     """One word count for all of these tests, because its start takes as long as all faults of a
-    test.
-    """
+    test."""
     with (
         pytest.MonkeyPatch.context() as environment,
         running(
@@ -145,8 +142,7 @@ def test_broker_killed_during_a_transaction(
     words: Words, kafka: EmbeddedKafka, proxy: RequestProxy, api: Api, fate: RequestFate
 ) -> None:
     """It dies between records and offsets, between offsets and commit, or between commit and
-    answer.
-    """
+    answer."""
     strike = proxy.strike(api, fate, "count-0-checkpoints", then=kafka.kill)
     with words.fed():
         words.engine.until(lambda: strike.done, 60, strike)
@@ -160,7 +156,7 @@ async def test_unanswered_join_request_is_repeated(
     kafka: EmbeddedKafka, proxy: RequestProxy, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed broker never answers it. By default librdkafka would wait for minutes."""
-    monkeypatch.setattr(consumer, "_POLL_MARGIN_SECONDS", 1.0)
+    monkeypatch.setattr(group_member, "_POLL_MARGIN_SECONDS", 1.0)
     make_topics(kafka.bootstrap, {topic_prefix: 1})
     strike = proxy.strike(Api.JOIN_GROUP, RequestFate.SWALLOWED, "count-0")
     owner = Owner()

@@ -1,6 +1,5 @@
 """TLS, SCRAM-SHA-512 logins and ZooKeeper's digest: all clients use them, and each rejection is
-reported once.
-"""
+reported once."""
 
 import asyncio
 import json
@@ -169,8 +168,7 @@ def test_rejected_connection_ends_the_start(
     secured: Secured, tmp_path: Path, listener: str, changes: dict[str, str], says: list[str]
 ) -> None:
     """After a few attempts there is one line with the address, the user and the remedy, without a
-    secret.
-    """
+    secret."""
     if "ssl_ca_location" in changes:
         changes = {"ssl_ca_location": str(secured.stranger.certificate)}
     before, address = secured.refusals(), secured.kafka.secure(listener)

@@ -92,8 +92,7 @@ def test_zookeeper_stores_nodes(zookeeper_client: KazooClient, topic_prefix: str
 
 def test_zookeeper_grants_short_sessions(zookeeper_client: KazooClient) -> None:
     """The lock of a dead spout must be free within seconds, so the server must not extend the
-    session.
-    """
+    session."""
     assert zookeeper_client._session_timeout == 4000
 
 

@@ -3,21 +3,21 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 import structlog
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import LostOffsetError
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.topology import Topology
 from tests.integration import topologies
-from tests.integration.engine import make_topics, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import make_topics
 from tests.integration.test_consumer import Owner
 
 
@@ -183,20 +183,14 @@ def test_at_least_once_commits_no_initial_offset(
 
 @pytest.mark.slow
 def test_expired_offsets_end_an_exactly_once_service(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run_topology: RunTopology, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """This happens if the topology was stopped for a week.
 
     The service does not count everything again.
     """
     settings = {"KSTORM_TEST_GUARANTEE": "exactly_once", "KSTORM_LEAVE_ON_STOP": "true"}
-    with running(
-        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
-    ) as engine:
+    with run_topology("wordcount", settings=settings) as engine:
         engine.produce(["one two"] * 6)
         engine.await_done("sentences")
         bolt = engine.worker("sink-0")

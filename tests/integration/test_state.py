@@ -7,8 +7,8 @@ import pytest
 
 from kstorm.cli.__main__ import main
 from kstorm.client import StateClient
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.engine import Engine, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import Engine
 
 TEXT = [f"one two w{number % 7}" for number in range(4_000)]
 WORDS = {"one", "two", *(f"w{number}" for number in range(7))}
@@ -45,12 +45,10 @@ def check_never_falls(
     ],
 )
 def test_queried_counts_never_fall_despite_kills(
+    run_topology: RunTopology,
     guarantee: str,
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Two processes are killed in turn.
@@ -58,9 +56,7 @@ def test_queried_counts_never_fall_despite_kills(
     Finally no count is missing, and with exactly once all are exact.
     """
     settings = {"KSTORM_TEST_GUARANTEE": guarantee}
-    with running(
-        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
-    ) as engine:
+    with run_topology("wordcount", settings=settings) as engine:
         engine.processes.scale("count", 2)
         engine.await_spread("count")
         client = StateClient(topic_prefix, runs=tmp_path, patience=120)

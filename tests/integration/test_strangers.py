@@ -1,6 +1,5 @@
 """Foreign clients write to kstorm's topics: each invalid record becomes a dead letter with its
-place, and no process stops.
-"""
+place, and no process stops."""
 
 import shutil
 import time
@@ -16,9 +15,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, encode, pack_ids
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka
 from tests.chaos.findings import RecordPlace
-from tests.integration.engine import SOURCE_PARTITIONS, Engine, check_words, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import SOURCE_PARTITIONS, Engine, check_words
 from tests.integration.finished_ranges import finished_ranges, offsets_in
 from tests.integration.topic_settings import set_topic
 from tests.integration.undecodable_batch import offer_undecodable, write_silent, write_undecodable
@@ -115,24 +115,18 @@ def letters(engine: Engine) -> list[dict[str, Any]]:
 
 
 def place(letter: dict[str, Any]) -> RecordPlace:
-    """Return the place of the letter's record."""
     return RecordPlace(letter["topic"], letter["partition"], letter["offset"])
 
 
 def test_foreign_records_become_dead_letters(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    text: list[str],
+    run_topology: RunTopology, tmp_path: Path, text: list[str]
 ) -> None:
     """On the input topics of tasks each one becomes a dead letter, and no process ends.
 
     In the changelogs, which are read after a crash, they are skipped, and the overwritten values
     still count.
     """
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+    with run_topology("wordcount") as engine:
         topology, stranger = engine.processes.topology, Stranger(engine)
         engine.produce(text[:600])
         bad = stranger.write(topology.acker_topic, *BAD_ACKS)
@@ -222,12 +216,7 @@ def write_over_changelogs(stranger: Stranger, engine: Engine) -> list[RecordPlac
 
 @pytest.mark.slow
 def test_undecodable_batches_become_dead_letters(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    text: list[str],
+    run_topology: RunTopology, kafka: EmbeddedKafka, text: list[str]
 ) -> None:
     """Each is one dead letter with its first offset. Later records are processed, and no process
     ends.
@@ -236,7 +225,7 @@ def test_undecodable_batches_become_dead_letters(
     batches.
     """
     records = {0: 5, 1: 1}
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+    with run_topology("wordcount") as engine:
         topology = engine.processes.topology
         engine.produce(text[:300])
         own = [topology.acker_topic, topology.completions_topic("sentences")]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.introspection.outline_builder import outline_of
 from kstorm.operations.trees.facts import MessageId
@@ -19,6 +18,7 @@ from kstorm_ui.sources.messages import message_of, oldest_of
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.conftest import RunTopology
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
+from tests.kstorm_command import says
 
 REFERENCE = "tests.integration.topologies:forgetful"
 SENTENCES = 3000
@@ -39,8 +39,7 @@ def engine(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Engine]:
     """A running topology that has finished all sentences except one with a forgotten word and one
-    that fails.
-    """
+    that fails."""
     with pytest.MonkeyPatch.context() as patch:
         folder: Path = tmp_path_factory.mktemp("forgetful")
         with running(
@@ -75,22 +74,13 @@ def message(engine: Engine, number: int) -> str:
     return "{}/{}/{}".format(engine.source, *place(number))
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    """Run a command and return its output."""
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    said = capsys.readouterr()
-    assert ended.value.code == code, said.err
-    return said.out if not code else said.err
-
-
 def test_oldest_names_the_forgotten_tuple_and_its_task(
     engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It has component, task and tuple, and the reason of the failed one."""
     said = {
         line.split(": ")[0]: line
-        for line in run(capsys, "why", "--oldest").splitlines()
+        for line in says(capsys, "why", "--oldest").splitlines()
         if line[:1] != " "
     }
     assert set(said) == {message(engine, FORGOTTEN), message(engine, BAD)}
@@ -114,25 +104,25 @@ def test_oldest_names_the_forgotten_tuple_and_its_task(
 def test_forgotten_tuple_is_the_moon(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """Its values are shown only on request."""
     found: list[dict[str, Any]] = json.loads(
-        run(capsys, "trace", message(engine, FORGOTTEN), "--json", "--values")
+        says(capsys, "trace", message(engine, FORGOTTEN), "--json", "--values")
     )
     (tree,) = found
     assert tree["outcome"] == "open"
     (edge,) = tree["waits_for"]["unacked"]
     (named,) = (tuple for tuple in tree["tuples"] if tuple["edge"] == edge)
     assert (named["to"], named["values"][0]) == ("count", "moon")
-    hidden = json.loads(run(capsys, "trace", message(engine, FORGOTTEN), "--json"))
+    hidden = json.loads(says(capsys, "trace", message(engine, FORGOTTEN), "--json"))
     assert "moon" not in json.dumps(hidden)
 
 
 def test_finished_message_is_proven(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """It is found by its coordinates."""
     for number in (0, 1, 1499, 2999):
-        said = run(capsys, "trace", message(engine, number), "--values")
+        said = says(capsys, "trace", message(engine, number), "--values")
         assert f"{message(engine, number)} attempt 1, root " in said.splitlines()[0]
         assert re.search(r"✓ complete, proven \(init ⊕ \d+ acks? = 0\)", said)
         assert f"w{number % 97}" in said
-        assert run(capsys, "why", message(engine, number)).startswith(
+        assert says(capsys, "why", message(engine, number)).startswith(
             f"{message(engine, number)}: "
         )
 
@@ -140,10 +130,10 @@ def test_finished_message_is_proven(engine: Engine, capsys: pytest.CaptureFixtur
 def test_tree_of_a_sink_record(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """The lineage headers name it."""
     partition = next(p for p in range(SINK_PARTITIONS) if _end(engine, p))
-    (tree,) = json.loads(run(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--json"))
+    (tree,) = json.loads(says(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--json"))
     assert tree["outcome"] == "acked"
     assert tree["origin"]["topic"] == engine.source
-    again = json.loads(run(capsys, "trace", "--root", tree["root"], "--since", "1h", "--json"))
+    again = json.loads(says(capsys, "trace", "--root", tree["root"], "--since", "1h", "--json"))
     assert again == [tree]
 
 
@@ -158,7 +148,7 @@ def _end(engine: Engine, partition: int) -> int:
 @pytest.mark.slow
 def test_slowest_trees_are_found(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """They are sorted and complete."""
-    found = json.loads(run(capsys, "trace", "--slowest", "3", "--since", "1h", "--json"))
+    found = json.loads(says(capsys, "trace", "--slowest", "3", "--since", "1h", "--json"))
     took = [tree["ended"] - tree["begun"] for tree in found]
     assert len(found) == 3
     assert all(tree["outcome"] == "acked" for tree in found)
@@ -221,7 +211,7 @@ def test_mistake_is_one_line_with_the_remedy(
 ) -> None:
     monkeypatch.setenv("WORDCOUNT_NAME", "never-installed")
     names = {"source": engine.source, "sink": engine.sink}
-    err = run(capsys, *(word.format(**names) for word in words), code=2)
+    err = says(capsys, *(word.format(**names) for word in words), code=2)
     assert said.format(**names) in err
     assert err.count("\n") == 1
 
@@ -238,9 +228,9 @@ def test_commands_work_with_a_kubeconfig_alone(
     name = engine.processes.topology.name
     pod = {key: value for key, value in os.environ.items() if key.startswith("KSTORM_")}
     with from_kubeconfig(tmp_path, monkeypatch, name, variables=pod):
-        said = run(capsys, "why", message(engine, FORGOTTEN), "--topology", name)
+        said = says(capsys, "why", message(engine, FORGOTTEN), "--topology", name)
         assert "executed by count-0 (committed) and neither acked nor failed" in said
-        tree = run(capsys, "trace", message(engine, FORGOTTEN), "--topology", name, "--values")
+        tree = says(capsys, "trace", message(engine, FORGOTTEN), "--topology", name, "--values")
         assert "◆ not acked: the tree waits for it" in tree
         assert "'moon'" in tree
 
@@ -278,10 +268,10 @@ def test_queued_tuple_without_a_process(engine: Engine, capsys: pytest.CaptureFi
     engine.await_total("count", "emitted", 1)
 
     def is_queued() -> bool:
-        return "queued at sink[0], " in run(capsys, "why", last)
+        return "queued at sink[0], " in says(capsys, "why", last)
 
     engine.until(is_queued, 60, "it is queued at the sink")
-    assert "no process runs it" in run(capsys, "why", last)
+    assert "no process runs it" in says(capsys, "why", last)
 
 
 @pytest.mark.slow
@@ -315,13 +305,13 @@ def test_why_names_the_forgotten_tuple_with_exactly_once(
             "all else is stored",
         )
         forgotten, done = f"{engine.source}/1/0", f"{engine.source}/0/0"
-        said = run(capsys, "why", "--oldest")
+        said = says(capsys, "why", "--oldest")
         assert said.startswith(
             f"{forgotten}: executed by count-0 (committed) and neither acked nor failed"
         )
         assert "replayed" not in said
-        assert "✓ complete, proven" in run(capsys, "trace", done)
-        assert run(capsys, "why", done).startswith(f"{done}: done")
+        assert "✓ complete, proven" in says(capsys, "trace", done)
+        assert says(capsys, "why", done).startswith(f"{done}: done")
 
 
 @pytest.mark.slow
@@ -341,11 +331,11 @@ def test_trace_shows_each_attempt(
         engine.produce(map(sentence, range(60)))
         engine.await_done("sentences")
         for number in (0, 59):
-            first, second, *rows = run(capsys, "trace", message(engine, number)).splitlines()
+            first, second, *rows = says(capsys, "trace", message(engine, number)).splitlines()
             assert "attempt 1" in first
             assert "✗ failed by split:" in first
             assert "attempt 2" in second
             assert "✓ complete, proven" in second
             assert len(rows) > 3
-        (tree,) = json.loads(run(capsys, "trace", message(engine, 59), "--attempt", "1", "--json"))
+        (tree,) = json.loads(says(capsys, "trace", message(engine, 59), "--attempt", "1", "--json"))
         assert (tree["outcome"], tree["origin"]["attempt"]) == ("failed", 1)

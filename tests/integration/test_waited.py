@@ -1,53 +1,36 @@
 """`kstorm dlq show --why` on real servers: a bolt forgets a tuple, and the message's letter leads
-to it.
-"""
+to it."""
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from kstorm.cli.__main__ import main
 from kstorm.core.dead_letters import TIMED_OUT
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.operations.letters.reading import read_letters
 from kstorm.runtime.base.settings import Settings
 from tests.integration import topologies
-from tests.integration.engine import running
-
-Command = Callable[..., tuple[object, str, str]]
+from tests.integration.conftest import RunTopology
+from tests.kstorm_command import Command, run_kstorm
 
 
 @pytest.fixture
 def show(kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str]) -> Command:
     """A function that runs `kstorm dlq show` and returns exit code, output and errors."""
 
-    def run(*words: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["dlq", "show", *words, "--bootstrap", kafka.bootstrap])
-        return ended.value.code, *capsys.readouterr()
-
-    return run
+    return lambda *words: run_kstorm(capsys, "dlq", "show", *words, "--bootstrap", kafka.bootstrap)
 
 
 @pytest.mark.slow
 def test_letter_shows_what_its_tree_waited_for(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    show: Command,
+    run_topology: RunTopology, kafka: EmbeddedKafka, topic_prefix: str, show: Command
 ) -> None:
     """It has component, task and tuple.
 
     It needs the topology's code and the letter of a timeout.
     """
-    with running(
-        "impatient", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=3
-    ) as engine:
+    with run_topology("impatient", timeout_secs=3) as engine:
         engine.produce(["the cow jumped over the moon", "the cow", "bad"])
         settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
         engine.until(

@@ -1,6 +1,5 @@
 """`ZkHosts`: brokers, partitions and leaders from the ZooKeeper of a real Kafka 3.9, and from one
-without a Kafka.
-"""
+without a Kafka."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +38,6 @@ from tests.integration.spout_process import SpoutProcess, stored_offset
 
 @pytest.fixture(scope="module")
 def old_kafka(servers_directory: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[OldKafka]:
-    """A Kafka with ZooKeeper for this module."""
     with OldKafka(servers_directory, f"{zookeeper.connect}/old-kafka") as server:
         yield server
 

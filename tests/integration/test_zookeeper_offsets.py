@@ -1,6 +1,5 @@
 """Offsets and locks in a real ZooKeeper: which task writes, which one waits, and the effect of outages and lost
-sessions.
-"""
+sessions."""
 
 import json
 import signal

@@ -5,14 +5,13 @@ The login is a digest, on a ZooKeeper with open access.
 """
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka.ports import Ownership
 from kstorm.runtime.zookeeper.client import make_client
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
@@ -26,7 +25,8 @@ from kstorm.runtime.zookeeper.topologies import (
 )
 from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from tests.conftest import Eventually
-from tests.integration.engine import Engine, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import Engine
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save
 
 LOGIN = "digest:her:secret"
@@ -67,7 +67,6 @@ class Place:
 
 @pytest.fixture
 def place(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[Place]:
-    """A place for one test."""
     made = Place(zookeeper.connect, topic_prefix)
     yield made
     made.close()
@@ -175,19 +174,10 @@ def test_offset_with_open_access_is_not_read(
 
 
 @pytest.fixture
-def engine(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    place: Place,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Engine]:
+def engine(run_topology: RunTopology, place: Place) -> Iterator[Engine]:
     """The word count with a login."""
     settings = {"KSTORM_ZOOKEEPER": place.connect, "KSTORM_ZOOKEEPER_AUTH": LOGIN}
-    with running(
-        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
-    ) as found:
+    with run_topology("wordcount", settings=settings) as found:
         yield found
 
 

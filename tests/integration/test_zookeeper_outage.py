@@ -1,23 +1,19 @@
 """ZooKeeper is away longer than the session: messages are processed, offsets wait, and `/readyz`
-reports it. Nothing is doubled.
-"""
+reports it. Nothing is doubled."""
 
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
-from kstorm.dev.local_processes import Worker
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka import ProcessingGuarantee
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
-from tests.integration.engine import check_words, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import check_words, readyz
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset
 
@@ -93,30 +89,11 @@ def test_at_most_once_emits_nothing_during_an_outage(topic: Topic, way: Proxy) -
     process.stop()
 
 
-def readiness(worker: Worker) -> tuple[int, str]:
-    """Return status and text of `/readyz`."""
-    try:
-        with urllib.request.urlopen(
-            f"http://127.0.0.1:{worker.web_port}/readyz", timeout=5
-        ) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
 @pytest.mark.parametrize(
-    "seconds",
-    [pytest.param(0, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.long)],
+    "seconds", [pytest.param(0, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.long)]
 )
 def test_topology_continues_during_a_zookeeper_outage(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    way: Proxy,
-    onlooker: KazooClient,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    seconds: float,
+    run_topology: RunTopology, way: Proxy, onlooker: KazooClient, topic_prefix: str, seconds: float
 ) -> None:
     """All sentences of the outage are counted before its end.
 
@@ -127,33 +104,31 @@ def test_topology_continues_during_a_zookeeper_outage(
         [f"amid {number}" for number in range(60)],
     )
     settings = {"KSTORM_ZOOKEEPER": way.address}
-    with running(
-        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
-    ) as engine:
+    with run_topology("wordcount", settings=settings) as engine:
         engine.produce(before)
         engine.await_done("sentences")
         stored = engine.offsets()
         node = json.loads(onlooker.get(f"/kstorm/{topic_prefix}/partition_0")[0])
         assert node["topology"] == {"id": engine.processes.topology_id, "name": topic_prefix}
         spout = engine.worker("sentences-0")
-        assert readiness(spout)[0] == 200
+        assert readyz(spout)[0] == 200
         way.cut()
         begun = time.monotonic()
         locks = f"/kstorm/{topic_prefix}/locks"
         engine.until(lambda: not onlooker.get_children(locks), 60, "the session has expired")
         engine.produce(amid)
         engine.await_total("sentences", "acked", 120)
-        engine.until(lambda: readiness(spout)[0] == 503, 30, "the spout is not ready")
-        assert f"ZooKeeper at {way.address} cannot be reached: offsets wait" in readiness(spout)[1]
+        engine.until(lambda: readyz(spout)[0] == 503, 30, "the spout is not ready")
+        assert f"ZooKeeper at {way.address} cannot be reached: offsets wait" in readyz(spout)[1]
         while time.monotonic() - begun < seconds:
             amid.append(f"amid {len(amid)}")
             engine.produce(amid[-1:])
             engine.await_total("sentences", "acked", len(before) + len(amid), 20)
-            assert readiness(spout)[0] == 503
+            assert readyz(spout)[0] == 503
         assert len(engine.records()) == 2 * (len(before) + len(amid))
         assert engine.offsets() == stored
         way.heal()
         engine.await_done("sentences", 90)
-        assert readiness(spout)[0] == 200
+        assert readyz(spout)[0] == 200
         assert engine.total("sentences", "emitted") == len(before) + len(amid)
         assert not check_words(engine, [*before, *amid])

@@ -1,6 +1,5 @@
 """ZooKeeper's SASL login (DIGEST-MD5) on a real server with users: accepted, rejected, and accepted
-later.
-"""
+later."""
 
 import time
 from collections.abc import Iterator
@@ -82,10 +81,7 @@ def test_wrong_sasl_password_is_reported_and_retried(
 
     When the server accepts the login, the work starts.
     """
-    with (
-        EmbeddedZooKeeper(tmp_path, logins={USER: WRONG}) as behind,
-        Proxy() as way,
-    ):
+    with EmbeddedZooKeeper(tmp_path, logins={USER: WRONG}) as behind, Proxy() as way:
         way.target = int(behind.connect.rpartition(":")[2])
         store = world.store(process(world, LOGIN, way.address))
         assert store.acquire(P0) is Ownership.WAITING

@@ -1,6 +1,5 @@
 """The only ZooKeeper session of a process is shared by the watch of its topology and its spouts'
-offsets.
-"""
+offsets."""
 
 import threading
 from collections.abc import Iterator

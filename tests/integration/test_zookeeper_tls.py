@@ -1,6 +1,5 @@
 """TLS to a real ZooKeeper that requires client certificates: a topology runs, and each possible
-error is reported.
-"""
+error is reported."""
 
 import json
 import re
@@ -15,7 +14,6 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
-from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.kafka import StaticHosts, ZkHosts
@@ -30,6 +28,7 @@ from tests.integration.certificates import Authority, locked_key
 from tests.integration.engine import Engine, check_words, running
 from tests.integration.service import assert_refused, start_service
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save
+from tests.kstorm_command import says
 
 KEY_PASSWORD = "key-Pa55"
 USER, LOGIN_PASSWORD = "kstorm", "login-Pa55"
@@ -37,8 +36,7 @@ USER, LOGIN_PASSWORD = "kstorm", "login-Pa55"
 
 class Servers:
     """A ZooKeeper that requires client certificates, one with a certificate for another host, and
-    the clients' files.
-    """
+    the clients' files."""
 
     def __init__(self, directory: Path) -> None:
         files = directory / "zookeeper-tls"
@@ -128,10 +126,10 @@ def test_topology_runs_with_tls(
 
         monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
         topology = "tests.integration.topologies:wordcount"
-        shown = done(capsys, "offsets", "show", "--topology", topology)
+        shown = says(capsys, "offsets", "show", "--topology", topology)
         assert re.search(r"│ +100 │ +0 │ +100 │", shown), shown
-        assert "is drained" in done(capsys, "drain", processes.topology.name)
-        assert "is active" in done(capsys, "activate", processes.topology.name)
+        assert "is drained" in says(capsys, "drain", processes.topology.name)
+        assert "is active" in says(capsys, "activate", processes.topology.name)
 
         processes.scale("sentences", 0)
         processes.environment = settings | {
@@ -164,15 +162,6 @@ def not_ready(engine: Engine) -> str:
     """Return the reason why the spout's process is not ready."""
     status = engine.processes.of("sentences")[0].status()
     return "" if status is None else str(status["not_ready"])
-
-
-def done(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Return the output of a successful `kstorm` command."""
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    told = capsys.readouterr()
-    assert ended.value.code == 0, told.err
-    return told.out
 
 
 @dataclass(frozen=True)
@@ -299,8 +288,7 @@ def test_failing_server_is_named(servers: Servers, world: World) -> None:
     tls = ZooKeeperTls(ca=servers.ca)
     with (
         pytest.raises(
-            BrokerError,
-            match=rf"does not use TLS .*\(this concerns {servers.elsewhere.connect}\)$",
+            BrokerError, match=rf"does not use TLS .*\(this concerns {servers.elsewhere.connect}\)$"
         ),
         open_nodes(where, world.config.zk_path_of, "", tls),
     ):
@@ -442,7 +430,7 @@ def test_invalid_certificate_file_is_named(servers: Servers, tmp_path: Path) -> 
     password.write_text("wrong-Pa55\n")
     locked = locked_key(servers.certificate, "right-Pa55", tmp_path / "locked.key")
     of_client = {"ca": servers.ca, "certfile": servers.certificate}
-    for given, says in (
+    for given, error in (
         ({"ca": str(words)}, rf"ca '{words}', which cannot be used: it has no certificate in PEM"),
         ({"ca": str(tmp_path)}, rf"ca '{tmp_path}', which cannot be used: Is a directory"),
         (
@@ -466,7 +454,7 @@ def test_invalid_certificate_file_is_named(servers: Servers, tmp_path: Path) -> 
             "keyfile_password_file '/no/such/file', .*No such file",
         ),
     ):
-        with pytest.raises(ConfigError, match=says) as caught:
+        with pytest.raises(ConfigError, match=error) as caught:
             msgspec.convert(given, ZooKeeperTls).context()
         assert isinstance(caught.value, KstormError)
         assert "wrong-Pa55" not in str(caught.value)

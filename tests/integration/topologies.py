@@ -142,7 +142,6 @@ class ForgetsTheMoon(Bolt):
     """Emits words again, but neither acks nor fails the word `moon`."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declare the fields of the input."""
         declarer.declare("word", "partition", "offset", "position")
 
     def execute(self, tuple: Tuple) -> None:
@@ -228,8 +227,7 @@ def streams() -> Topology:
 
 def outside() -> Topology:
     """Return a topology that counts in the database `KSTORM_TEST_DATABASE`, with the state
-    `KSTORM_TEST_STATE`.
-    """
+    `KSTORM_TEST_STATE`."""
     name, source, _ = names(os.environ["KSTORM_TEST_PREFIX"])
     topology = TridentTopology(name)
     config = TridentKafkaConfig(KafkaHosts(), source, scheme=SchemeAsMultiScheme(StringScheme()))
@@ -270,8 +268,7 @@ def slow() -> Topology:
 
 def kestrel() -> Topology:
     """Return a topology from the test's queue on the Kestrel servers `KSTORM_TEST_QUEUE` to the
-    sink topic.
-    """
+    sink topic."""
     hosts = os.environ["KSTORM_TEST_QUEUE"].split(",")
     config = KestrelConfig(blacklist_time_secs=1, poll_ms=200)
     return _copy(
@@ -281,8 +278,7 @@ def kestrel() -> Topology:
 
 def rabbitmq() -> Topology:
     """Return a topology from the test's queue on the RabbitMQ `KSTORM_TEST_QUEUE` to the sink
-    topic.
-    """
+    topic."""
     hosts = os.environ["KSTORM_TEST_QUEUE"].split(",")
     scheme = SchemeAsMultiScheme(StringScheme())
     return _copy(

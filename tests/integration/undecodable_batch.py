@@ -20,8 +20,7 @@ _RAW, _REPEATED = 0, 1  # types of zstd blocks
 
 def write_undecodable(bootstrap: str, topic: str, partition: int = 0, records: int = 1) -> int:
     """Append a batch of `records` records through the leader `bootstrap`, and return its first
-    offset.
-    """
+    offset."""
     error, offset = offer(bootstrap, topic, partition, zstd_bomb(_TOO_MUCH, records))
     assert not error, f"Kafka does not take the batch: error {error}"
     return offset

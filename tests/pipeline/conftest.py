@@ -121,7 +121,6 @@ def settings(kafka: EmbeddedKafka) -> Settings:
 
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
-    """One Spark for all tests of the session."""
     before = dict(os.environ)
     os.environ.update(spark_environment())
     session = start_spark(settings)

@@ -50,6 +50,5 @@ class ObjectStore(GoServer):
         }
 
     def names(self, folder: str) -> set[str]:
-        """Return the names in a folder of the bucket."""
         path = self._drive / BUCKET / folder
         return {each.name for each in path.iterdir()} if path.is_dir() else set()

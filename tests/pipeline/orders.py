@@ -20,7 +20,6 @@ COLUMNS = "customer STRING, amount DECIMAL(18,2), status STRING, at BIGINT"
 
 
 def orders_pipeline() -> Pipeline:
-    """Return a pipeline of orders with all rules."""
     pipeline = Pipeline(records=json_records(COLUMNS))
 
     @pipeline.gold(

@@ -163,10 +163,7 @@ def test_reject_conditions(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("pipeline", "message"),
     [
-        (
-            Pipeline(records=json_records("customer STRNG")),
-            "the pipeline is invalid: .*STRNG",
-        ),
+        (Pipeline(records=json_records("customer STRNG")), "the pipeline is invalid: .*STRNG"),
         (
             Pipeline(records=json_records("a STRING"), identity="b"),
             "identity names 'b', which is not a column",

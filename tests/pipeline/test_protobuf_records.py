@@ -203,10 +203,7 @@ def test_each_unreadable_record_has_a_reason(
         (b"\x00\x00\x00\x00", no_id),
         (b"\x00\x00\x00\x00\x4d\x00", "schema id 77: the schema registry does not have it"),
         (avro, "schema id 3: it is AVRO, not PROTOBUF"),
-        (
-            older,
-            "schema id 2: it does not resolve to the reader's schema: " + became,
-        ),
+        (older, "schema id 2: it does not resolve to the reader's schema: " + became),
         (good[:5], not_so),
         (good[:5] + b"\x02\x08", not_so),
         (good[:6] + b"\x0a\x05a", not_so),

@@ -261,10 +261,7 @@ def test_json_schema_with_declared_columns(
             json_schema_records(),
             "the subject 'orders-value' is AVRO, and the pipeline reads JSON: correct records=",
         ),
-        (
-            json_schema_records(schema='{"type": "string"}'),
-            "has no properties that can be columns",
-        ),
+        (json_schema_records(schema='{"type": "string"}'), "has no properties that can be columns"),
     ],
 )
 def test_invalid_readers_schema_is_refused_in_one_line(

@@ -51,7 +51,6 @@ class Topic:
 
 
 def lineage_headers(lineage: str) -> dict[str, bytes]:
-    """Return the headers for a lineage."""
     names = ("topic", "partition", "offset", "part")
     parts = lineage.rsplit("-", 3) if lineage else []
     return {

@@ -127,7 +127,6 @@ class Weeks:
 
 
 def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
-    """Return the figures of silver."""
     held = len(tables.read(spark, "silver").inputFiles())
     yield json.dumps(
         {

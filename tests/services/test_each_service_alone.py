@@ -1,6 +1,5 @@
 """Each service declares its imports: all of its modules import in an environment without other
-services' packages.
-"""
+services' packages."""
 
 import hashlib
 import os

@@ -20,7 +20,7 @@ def main() -> int:
         type=_positive,
         default=10_000,
         metavar="N",
-        help="how many schedules (default 10,000)",
+        help="number of schedules (default 10,000)",
     )
     parser.add_argument(
         "--first", type=int, default=0, metavar="SEED", help="the first of them (default 0)"

@@ -143,7 +143,7 @@ class SpoutProcess:
         self.spout._coordinator.close()
         self.writer.flush()
         self.spout._coordinator.abandon()
-        self.spout._shut()
+        self.spout._shut(1.0)
 
 
 def explore_at_most_once(seed: int) -> None:

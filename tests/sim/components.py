@@ -321,9 +321,7 @@ class Tally(StatefulBasicBolt):
         self.state.put(key, [])
 
     def newest(self) -> list[str]:
-        """Return the `newest` keys."""
         return [key for key, _ in self.state.items() if key.startswith("newest")]
 
     def counted(self) -> set[Message]:
-        """Return the messages in the state."""
         return {message for _, messages in self.state.items() for message in messages}

@@ -79,7 +79,6 @@ def all_lines(modules: tuple[str, ...] = MODULES) -> frozenset[Line]:
 
 
 def source(line: Line) -> str:
-    """Return the text of a line."""
     path = str(importlib.import_module(line[0]).__file__)
     return Path(path).read_text().splitlines()[line[1] - 1].strip()
 

@@ -107,10 +107,7 @@ def mutants() -> list[Mutant]:
     rules: list[tuple[str, Off]] = [
         ("a spout waits for its slowest partition", _each("lowest", _highest, kafka)),
         ("a bolt waits for the slowest of all tasks", _each("lowest", _highest, core, windows)),
-        (
-            "a task that has sent no watermark is waited for",
-            _each("UNKNOWN", _IDLE, core, windows),
-        ),
+        ("a task that has sent no watermark is waited for", _each("UNKNOWN", _IDLE, core, windows)),
         ("a partition that has not begun is waited for", _each("UNKNOWN", _IDLE, kafka)),
         ("at least once, it is behind what may be emitted again", _everything_emitted_counts),
         (

@@ -77,7 +77,6 @@ class SimulatedWriter:
         raise AssertionError
 
     def ready(self) -> list[Step]:
-        """Return the possible steps."""
         return [self._deliver] if self._waiting else []
 
     async def close(self) -> None:

@@ -384,7 +384,7 @@ class SimulatedKafkaSpout(KafkaSpout):
         await self._storing.close()
         self._coordinator.abandon()
         await give_way()
-        self._shut()
+        self._shut(1.0)
         self._moods.speak(self._topic.truth, "close")
 
 

@@ -50,7 +50,6 @@ class Picky(CustomStreamGrouping):
         self._edge, self._targets = (component, stream, *targets), targets
 
     def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
-        """Return one task, or raise."""
         message = values[0]
         if (
             message % 3 == 1

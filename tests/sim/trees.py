@@ -63,7 +63,6 @@ def check_trees(cluster: LocalCluster, acks: Acknowledged, rebuilt: Rebuilt) -> 
 
 
 def rebuild(topology: Outline, records: list[TopicRecord], root: int) -> Tree:
-    """Return the tree of a root."""
     gatherer = TreeReader(topology, root)
     for record in records:
         gatherer.take(record)

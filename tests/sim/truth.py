@@ -52,7 +52,6 @@ class Truth:
         return sum(len(attempts) - 1 for attempts in self.attempts.values())
 
     def new_emit(self) -> int:
-        """Return a number for an emit."""
         self._emits += 1
         return self._emits
 

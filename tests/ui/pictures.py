@@ -142,7 +142,6 @@ def _dlq(running: Running, *words: str) -> None:
 
 
 def _until(page: Page, there: Callable[[], bool]) -> None:
-    """Reload a page until `there` is true."""
     deadline = time.monotonic() + _SEEN_MS / 1000
     while not there():
         if time.monotonic() > deadline:

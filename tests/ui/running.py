@@ -115,7 +115,6 @@ def _feed(engine: Engine, ended: threading.Event) -> None:
 
 
 def _url_of(page: ManagedProcess) -> str:
-    """Return the URL that it prints."""
     deadline = time.monotonic() + 30
     while not (found := re.search(r"the web UI is at (http://\S+)/", page.log_tail())):
         assert page.alive, page.log_tail()

@@ -112,11 +112,7 @@ def test_killed_process_is_shown(running: Running, open_page: OpenPage) -> None:
         "--- count-0, start 1: " in past,
         "start 2: " in past,
         "--- count-0, start 2: " in newest,
-    ) == (
-        True,
-        False,
-        True,
-    )
+    ) == (True, False, True)
     told = page.request.get(page.url.replace("/t/", "/api/v1/t/")).json()
     assert [life["name"] for life in told["lives"]] == ["start 2", "start 1"]
 

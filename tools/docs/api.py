@@ -43,7 +43,6 @@ def _directives(name: str) -> Iterator[str]:
 
 
 def names_of(module: ModuleType) -> list[str]:
-    """Return the public names of a module."""
     listed = getattr(module, "__all__", None)
     if listed is not None:
         return sorted(listed, key=str.lower)

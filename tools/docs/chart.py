@@ -18,7 +18,6 @@ _Row = tuple[str, str, str, str]
 
 
 def chart_page() -> str:
-    """Return the page."""
     text = (CHART / "values.yaml").read_text()
     values = yaml.safe_load(text)
     schema = json.loads((CHART / "values.schema.json").read_text())

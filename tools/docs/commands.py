@@ -16,7 +16,6 @@ from tools.docs.tables import code, page, table
 
 
 def commands_page() -> str:
-    """Return the page."""
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     parts = []
     for group, members in GROUPS.items():

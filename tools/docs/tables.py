@@ -10,12 +10,10 @@ GENERATED: Final = "<!-- `./run docs write` generates this page from the code. D
 
 
 def page(title: str, *parts: str) -> str:
-    """Return a generated page."""
     return "\n\n".join([f"# {title}", GENERATED, *parts]) + "\n"
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table."""
     heads = list(heads)
     first, *others = [f"| {' | '.join(map(cell, line))} |" for line in (heads, *rows)]
     return "\n".join([first, "|---" * len(heads) + "|", *others])

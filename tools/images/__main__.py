@@ -72,9 +72,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--topology", type=Path, metavar="DOCKERFILE",
                         help="a Dockerfile FROM ${KSTORM_IMAGE}, built for spout, bolt and acker")  # fmt: skip
     parser.add_argument(
-        "--name",
-        default="topology",
-        help="name of its images: NAME-spout … (default: %(default)s)",
+        "--name", default="topology", help="name of its images: NAME-spout … (default: %(default)s)"
     )
     options = parser.parse_args(argv)
     if unknown := sorted(set(options.targets) - set(TARGETS)):

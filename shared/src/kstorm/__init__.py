@@ -64,14 +64,7 @@ __all__ = [
 ]
 
 _OF_KAFKA = frozenset(
-    {
-        "KafkaBolt",
-        "KafkaHosts",
-        "KafkaSpout",
-        "SchemeAsMultiScheme",
-        "SpoutConfig",
-        "StringScheme",
-    }
+    {"KafkaBolt", "KafkaHosts", "KafkaSpout", "SchemeAsMultiScheme", "SpoutConfig", "StringScheme"}
 )
 
 

@@ -50,8 +50,7 @@ class TupleTooLargeError(UnsendableError):
 
 class UnstorableError(PermanentError, TypeError, ValueError):
     """A value cannot be stored in a state, because MessagePack cannot encode it or because it is
-    too large.
-    """
+    too large."""
 
 
 class FrameError(KstormError):
@@ -103,8 +102,7 @@ class InUseError(KstormError):
 
 class FencedError(KstormError):
     """Another process has taken over this one's tasks. This process must stop, and must not write
-    anything more.
-    """
+    anything more."""
 
 
 class TasksLostError(FencedError):

@@ -23,11 +23,7 @@ _WORDS: Final[Mapping[Any, str]] = {
     str: "text",
     type(None): "None",
 }
-_CONTAINERS: Final = (
-    collections.abc.Mapping,
-    collections.abc.Iterable,
-    collections.abc.Collection,
-)
+_CONTAINERS: Final = (collections.abc.Mapping, collections.abc.Iterable, collections.abc.Collection)
 
 
 class Rule(NamedTuple):

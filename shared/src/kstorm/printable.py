@@ -26,8 +26,7 @@ def printable(text: str) -> str:
 
 class Terminal:
     """Replaces a stream that writes to a terminal. rich detects the terminal by the stream's
-    attributes.
-    """
+    attributes."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.rich_proxied_file = stream

@@ -25,8 +25,7 @@ class ExpectedKind:
     """Used in errors: `topology`, for example."""
     fits: Callable[[ModuleType, object], bool]
     """Returns True if an attribute of a module is of this kind. The result of a function is
-    unknown, so functions are not of a kind.
-    """
+    unknown, so functions are not of a kind."""
 
 
 def is_file(reference: str) -> bool:

@@ -36,16 +36,13 @@ class Rows(Protocol):
 
     def get(self, task: int, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
-        ...
 
     def items(self, task: int, start: bytes = b"") -> Pairs:
         """Return the pairs with keys from `start` on, in the order of their keys."""
-        ...
 
 
 OpenRows = Callable[[], Rows]
-"""Returns the local copy. Called whenever a task is created, which is after its state was opened.
-"""
+"""Returns the local copy. Called whenever a task is created, which is after its state was opened."""
 
 Refuse = Callable[[int, Mapping[bytes, bytes]], None]
 """Called with a task and those pairs of its changelog that contradict its guarantee."""

@@ -43,22 +43,18 @@ class ExpectedOutput(Protocol):
 
         Raises `ValueError` if the message can never be processed.
         """
-        ...
 
     def take(self, output: SinkRecord) -> str:
         """Record the content of an output, and return its name.
 
         Raises `ValueError` or `LookupError` if it has none.
         """
-        ...
 
     def wrong(self) -> Sequence[str]:
         """Return a sentence for each error in the outputs."""
-        ...
 
     def in_tables(self) -> Mapping[str, int]:
         """Return the expected numbers in the pipeline's tables, by key."""
-        ...
 
 
 class Tally:

@@ -226,7 +226,7 @@ def _letters_at_once() -> AbstractContextManager[object]:
     def early(self: Any) -> None:
         engine = self._engine
         letters, engine.outbox.letters = engine.outbox.letters, []
-        engine.send_now(Unit(), [engine._written(letter.letter) for letter in letters])
+        engine.send_now(Unit(), [engine.letters.record(letter.letter) for letter in letters])
         drain(self)
 
     return patch.object(Epochs, "_drain", early)
@@ -235,7 +235,7 @@ def _letters_at_once() -> AbstractContextManager[object]:
 def _cuts_amid_executions() -> AbstractContextManager[object]:
     def hasty(self: Any) -> None:
         if not self._writing and self.is_cut_due:
-            self._engine._start(self._epoch())
+            self._engine._go_on(self._epoch())
 
     return patch.object(Epochs, "before_turn", hasty)
 

@@ -65,7 +65,6 @@ class Pass(BasicBolt):
         self._trouble = trouble
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """A number."""
         declarer.declare("id")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:

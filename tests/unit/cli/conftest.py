@@ -1,13 +1,10 @@
 """The command for these tests."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kstorm.cli.__main__ import main
-
-Command = Callable[..., tuple[object, str, str]]
+from tests.kstorm_command import Command, run_kstorm
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +19,4 @@ def no_runs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 def kstorm(capsys: pytest.CaptureFixture[str]) -> Command:
     """Provide the command, which returns exit code, output and errors."""
 
-    def run(*arguments: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        return ended.value.code, *capsys.readouterr()
-
-    return run
+    return lambda *words: run_kstorm(capsys, *words)

@@ -19,8 +19,8 @@ from kstorm.operations.status.snapshots import Backlog, ProcessSnapshot
 from kstorm.runtime import run_files
 from kstorm.runtime.base.settings import Settings
 from tests.exec_stub import Frames, ended
+from tests.kstorm_command import Command
 from tests.kubernetes_stub import KubernetesStub
-from tests.unit.cli.conftest import Command
 
 
 @pytest.fixture
@@ -93,10 +93,7 @@ def test_bolt_scaled_to_0_is_the_first_cause(stub: KubernetesStub, kstorm: Comma
     code, told, _ = kstorm("causes", "wordcount", "--window", "0.1")
     assert (code, told.splitlines()) == (
         0,
-        [
-            "split is scaled to 0: no process should run",
-            "    lag 900 records and rising by 40/s",
-        ],
+        ["split is scaled to 0: no process should run", "    lag 900 records and rising by 40/s"],
     )
     ((_, command),) = stub.commands
     assert command[command.index("kstorm") :] == [

@@ -208,10 +208,7 @@ def test_yaml_file_is_named_without_its_folder() -> None:
 )
 def test_invalid_shape_is_refused(capsys: pytest.CaptureFixture[str], text: str) -> None:
     code, _, said = run(capsys, "prepare", "--check-only", "--values", text)
-    assert (code, said.startswith("kstorm: --values is not what the chart passes:")) == (
-        2,
-        True,
-    )
+    assert (code, said.startswith("kstorm: --values is not what the chart passes:")) == (2, True)
 
 
 def test_shape_round_trip() -> None:

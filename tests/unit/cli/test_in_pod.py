@@ -15,8 +15,8 @@ import pytest
 from kstorm.operations.events.operator_identity import operator
 from tests.exec_stub import Frames, ended
 from tests.from_kubeconfig import from_kubeconfig, given
+from tests.kstorm_command import Command
 from tests.kubernetes_stub import KubernetesStub
-from tests.unit.cli.conftest import Command
 
 ALL_BUT_SPOUTS = ["wc-count", "wc-split", "wc-acker"]
 IN_SPOUT = "kstorm: in the pod streams/wc-sentences-0 (kstorm-spout:1, context stub)\n"
@@ -194,10 +194,7 @@ def test_missing_kubeconfig_is_reported(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (
-            ["drain", "wordcount", "--zookeeper", "z:1", "-n", "streams"],
-            "give one or the other",
-        ),
+        (["drain", "wordcount", "--zookeeper", "z:1", "-n", "streams"], "give one or the other"),
         (
             ["offsets", "show", "--topology", "wordcount", "--zookeeper", "z:1"],
             "the code of 'wordcount' is needed, because it defines the topics of its tuples: give ",
@@ -290,10 +287,7 @@ def test_missing_right_is_named(cluster: KubernetesStub, kstorm: Command) -> Non
             [(3, b"garbage")],
             "the connection to the pod wc-sentences-0 broke (it returned no exit code)",
         ),
-        (
-            [(1, b"3 trees in flight\n")],
-            "and the command may continue there: check its effect",
-        ),
+        ([(1, b"3 trees in flight\n")], "and the command may continue there: check its effect"),
     ],
     ids=["no command", "not started", "no exit code", "broken connection"],
 )

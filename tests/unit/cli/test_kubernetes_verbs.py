@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.kstorm_command import Command
 from tests.kubernetes_stub import KubernetesStub
-from tests.unit.cli.conftest import Command
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 from tests.exec_stub import ended
 from tests.from_kubeconfig import from_kubeconfig, given
+from tests.kstorm_command import Command
 from tests.kubernetes_stub import KubernetesStub
-from tests.unit.cli.conftest import Command
 
 COMPONENTS = [("sentences", "spout"), ("split", "bolt"), ("count", "bolt"), ("acker", "acker")]
 

@@ -24,8 +24,8 @@ from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
 from kstorm.operations.state import state_client, status_targets
 from kstorm.runtime import run_files
 from tests.http_stub import HttpStub
+from tests.kstorm_command import Command
 from tests.kubernetes_stub import KubernetesStub
-from tests.unit.cli.conftest import Command
 
 TOKEN = "canary-7f3a-0123456789"
 FIRST, TASKS = 5, 4

@@ -10,8 +10,8 @@ import pytest
 
 from kstorm.operations.traces import otlp
 from tests.from_kubeconfig import from_kubeconfig, given
+from tests.kstorm_command import Command
 from tests.kubernetes_stub import KubernetesStub
-from tests.unit.cli.conftest import Command
 
 SPOUT = "wc-sentences-0"
 COLLECTOR = "http://collector.monitoring:4318"

@@ -89,6 +89,5 @@ class ExactHarness:
         return tuples
 
     def written(self) -> list[OutgoingRecord]:
-        """Returns the records of sinks."""
         records, self.outbox.records = list(EpochRecords(self.outbox.records)), []
         return records

@@ -98,7 +98,7 @@ def test_invalid_frame_becomes_a_dead_letter_and_its_neighbours_are_applied() ->
     acker = ackers()
     acker.poll(0, begins(3, ENDED), InputRecord(4, b"?"), acks(5, ENDED))
     assert sorted(topics(acker.take(Send))) == ["t.__dead_letters", "t.spout.__completions"]
-    assert acker.engine.dead_letters == 1
+    assert acker.engine.letters.count == 1
     acker.tick(0)
     assert acker.take(CommitOffsets) == []  # the letter has not arrived
     acker.deliver()

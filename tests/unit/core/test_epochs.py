@@ -163,7 +163,7 @@ def test_permanently_refused_records_become_dead_letters() -> None:
     )
     assert (letter.topic, letter.key, letter.value) == ("counts", b"key", "wörd".encode())
     assert letter.headers == [("kstorm-source-topic", "lines"), ("raw", "\\xff"), ("none", None)]
-    assert made.engine.dead_letters == 1
+    assert made.engine.letters.count == 1
     assert "Kafka refused it" in made.engine.journal.errors[0][0]  # type: ignore[attr-defined]
     answer(made, second)
     assert len(made.take(ApplyToStore)) == 1
@@ -186,7 +186,7 @@ def test_refusals_may_repeat_when_an_epoch_is_rewritten() -> None:
         topics = [record.topic for record in again.records]
         assert (topics.count("counts"), topics.count("t.__dead_letters")) == (left, 3 - left)
         made.effects.append(again)
-    assert made.engine.dead_letters == 2
+    assert made.engine.letters.count == 2
 
 
 def test_much_input_cuts_an_epoch_before_its_time() -> None:

@@ -101,12 +101,7 @@ def test_lanes_of_several_tasks_are_taken_together(seed: int) -> None:
                 lane.frame_at += range(len(numbers))
                 lane.gather_frame(roots, edges, parents)
         put += [
-            (
-                lane.task,
-                n,
-                *((n + 1000, n + 2000) if tracked else (0, 0)),
-                parents.get(at, []),
-            )
+            (lane.task, n, *((n + 1000, n + 2000) if tracked else (0, 0)), parents.get(at, []))
             for at, n in enumerate(numbers)
         ]
     full = [lane for lane in lanes if lane.has_tuples]

@@ -148,11 +148,7 @@ def test_origins_of_kafka_message_ids() -> None:
     ) == [("t", 1, 1, [4, 4, 6])]
     assert origins(
         KafkaMessageId(one, 4, 0, 1), KafkaMessageId(two, 4, 0, 1), KafkaMessageId(one, 5, 0, 1)
-    ) == [
-        ("t", 1, 1, [4]),
-        ("u", 2, 1, [4]),
-        ("t", 1, 1, [5]),
-    ]
+    ) == [("t", 1, 1, [4]), ("u", 2, 1, [4]), ("t", 1, 1, [5])]
     assert origins(KafkaMessageId(one, 4, 0, 2), KafkaMessageId(one, 5, 0, 1)) == [
         ("t", 1, 2, [4]),
         ("t", 1, 1, [5]),

@@ -144,10 +144,7 @@ def test_lanes_do_not_mix() -> None:
         put(lane_of(outbox, task=1 + partition, partition=partition), [partition])
     assert [
         (send.partition, frame.task) for send in outbox.drain_tuples() for frame in tuples([send])
-    ] == [
-        (0, 1),
-        (1, 2),
-    ]
+    ] == [(0, 1), (1, 2)]
 
 
 def test_a_forgotten_task_sends_nothing() -> None:
@@ -309,11 +306,7 @@ def test_inits_name_their_spout_task() -> None:
     frames = acks(outbox.drain_acks())[0]
     assert [
         (frame.task, list(unpack_pairs(frame.init_roots, frame.init_vals))) for frame in frames
-    ] == [
-        (1, [(4, 40), (8, 80)]),
-        (3, [(12, 120)]),
-        (0, []),
-    ]
+    ] == [(1, [(4, 40), (8, 80)]), (3, [(12, 120)]), (0, [])]
     assert unpack_ids(frames[2].failed) == (4,)
     assert outbox.drain_acks() == []
 

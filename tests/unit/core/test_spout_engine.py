@@ -287,7 +287,7 @@ def test_invalid_completions_become_dead_letters() -> None:
         1, InputRecord(3, b"?"), InputRecord(4, odd), InputRecord(5, None), InputRecord(6, good)
     )
     assert topics(spout.take(Send)) == ["t.__dead_letters"] * 3
-    assert spout.spouts.dead_letters == 3
+    assert spout.spouts.letters.count == 3
     assert numbers.notes == ["activate", "ack 1"]
 
 
@@ -347,7 +347,7 @@ def test_a_letter_has_the_component_whose_task_failed_and_what_the_process_puts_
     losing, words = Losing(), iter("abc")
     losing.waiting += [0, 3, 99]
     spout = Spouts(losing)
-    spout.spouts.postmark = lambda: LetterStamp(at=1700, version="v7", unique=next(words))
+    spout.spouts.letters.stamp = lambda: LetterStamp(at=1700, version="v7", unique=next(words))
     spout.assign(t0=0)
     for _ in range(3):
         spout.emit()

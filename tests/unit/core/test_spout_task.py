@@ -81,9 +81,7 @@ def test_news_of_unknown_trees_is_counted_and_ignored(harness: Harness) -> None:
     assert harness.task.in_flight == 0
 
 
-def test_completion_frame_of_wrong_width_is_refused_as_a_whole(
-    harness: Harness,
-) -> None:
+def test_completion_frame_of_wrong_width_is_refused_as_a_whole(harness: Harness) -> None:
     root = harness.send("m")
     with pytest.raises(FrameError, match="a column has 5 bytes"):
         harness.task.completed(CompletionFrame(VERSION, 0, pack_ids([root]), bytes(5)), 0.0)

@@ -54,8 +54,7 @@ SILENT = """\
 @pytest.fixture
 def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Point Ivy and the list of Kafka's jars at a folder with two small jars, and return the
-    folder.
-    """
+    folder."""
     repository = tmp_path / "repository"
     lines = []
     for name in ("one", "two"):

@@ -13,8 +13,7 @@ from kstorm.errors import LocalError
 
 def make_java(home: Path, version: str, *, vector: bool = True) -> Path:
     """Write a program that responds like a `java` of this version, and otherwise prints its
-    arguments.
-    """
+    arguments."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(

@@ -13,8 +13,7 @@ from kstorm.dev.java_trust import trust_options
 
 def test_java_reads_every_certificate_of_the_machine(cache: Path) -> None:
     """Java's key tool opens the store with its password, and counts the certificates of the
-    machine's bundle.
-    """
+    machine's bundle."""
     bundle = ssl.get_default_verify_paths().cafile
     if bundle is None:
         pytest.skip("this machine has no bundle of certificates at Python's default place")

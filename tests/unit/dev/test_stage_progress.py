@@ -22,9 +22,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_file_gets_a_line_every_ten_seconds_and_one_at_the_end(
-    clock: list[float],
-) -> None:
+def test_file_gets_a_line_every_ten_seconds_and_one_at_the_end(clock: list[float]) -> None:
     out = io.StringIO()
     with StageProgress("packages", out) as line:
         for second in range(1, 25):

@@ -6,12 +6,9 @@ from kstorm.dev.web_ui import check_settings
 from kstorm.errors import ConfigError
 
 
-def test_invalid_setting_is_reported_at_the_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_invalid_setting_is_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command reports it before servers start, because users do not read the log of a process
-    that does not respond.
-    """
+    that does not respond."""
     monkeypatch.setenv("KSTORM_UI_ACTIONS", "reply")
     with pytest.raises(ConfigError, match="KSTORM_UI_ACTIONS has 'reply'"):
         check_settings(page=True)

@@ -119,11 +119,7 @@ LEFT_OUT = {
     *("ExponentialBackoffRetryManager.failed", "ExponentialBackoffRetryManager.retry_further"),
     "ExponentialBackoffRetryManager.next_failed_message_to_retry",
     *("ExponentialBackoffRetryManager.retry_started", "Fields.index", "Fields.select"),
-    *(
-        "KafkaSpout.failing",
-        "KafkaSpout.oldest_unfinished_seconds",
-        "KestrelConfig.open_reads_per_host",
-    ),
+    "KestrelConfig.open_reads_per_host",
     *("RabbitMQConfig.delay", "RabbitMQConfig.prefetch", "SpoutConfig.zk_path_of"),
     *("OpaqueTridentKafkaSpout.spout", "TridentKafkaConfig.spout_config", "FirstN.apply"),
     *("LocalCluster.any_place", "StateClient.name_of", "calculate_partitions_for_task"),

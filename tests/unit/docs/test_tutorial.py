@@ -22,10 +22,7 @@ def test_steps_of_a_block() -> None:
     block = Block(
         "console", "", "$ pytest -q  # both files\n…\n1 passed\n$ kstorm \\\n> --version\n"
     )
-    assert list(steps(block)) == [
-        Step("pytest -q", "…\n1 passed\n"),
-        Step("kstorm --version", ""),
-    ]
+    assert list(steps(block)) == [Step("pytest -q", "…\n1 passed\n"), Step("kstorm --version", "")]
 
 
 def test_a_wrong_output_is_found() -> None:

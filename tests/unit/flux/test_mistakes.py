@@ -264,10 +264,7 @@ streams:
             f"config: {{a: 1}}\ntopology_source: {{function: '{STORM}:no_topology'}}",
             "t.yaml:1:13: ",
         ),
-        (
-            f"topology_source: {{function: '{STORM}:WORDS'}}",
-            ":WORDS' is a list, not a function",
-        ),
+        (f"topology_source: {{function: '{STORM}:WORDS'}}", ":WORDS' is a list, not a function"),
         (
             f"topology_source: {{function: '{STORM}:nothing'}}",
             "t.yaml:1:29: the function 'tests.unit.flux.storm:nothing'",

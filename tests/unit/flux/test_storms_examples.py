@@ -26,7 +26,6 @@ OF_SENTENCES = sorted(" ".join(storm.SENTENCES).split())
 
 
 def load(name: str, properties: str | None = None) -> Topology:
-    """Returns the topology of an example."""
     return load_file(
         FOLDER / f"{name}.yaml",
         environment=PATH,

@@ -84,11 +84,7 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "topologyName: yaml-topology" in said
     assert [
         line.strip() for line in said.splitlines() if line.startswith("  ") and line.endswith(":")
-    ][:3] == [
-        "spout-1:",
-        "bolt-1:",
-        "bolt-2:",
-    ]
+    ][:3] == ["spout-1:", "bolt-1:", "bolt-2:"]
 
 
 # YAML configuration

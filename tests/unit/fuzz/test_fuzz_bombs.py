@@ -149,11 +149,7 @@ def test_too_long_record_is_not_decoded(kind: str) -> None:
         f"reads at most {most:,}; to read longer frames, raise topology_frame_max_bytes"
         in letter.reason
         for letter in letters
-    ] == [
-        True,
-        False,
-        True,
-    ]
+    ] == [True, False, True]
 
 
 def test_a_topology_of_larger_frames_reads_larger_ones() -> None:

@@ -94,7 +94,6 @@ GIVEN = Replacements({"A": "[x, 1]"}, {"a": "- {"}, "f")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Provide one folder for all examples."""
     return tmp_path_factory.mktemp("fuzz")
 
 

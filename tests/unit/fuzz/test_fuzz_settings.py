@@ -103,10 +103,7 @@ def test_own_settings_are_kept_or_refused(own: dict[str, Any]) -> None:
     assert all(config[name] is value for name, value in own.items())
 
 
-@given(
-    st.sampled_from(SPOUT_NUMBERS),
-    NUMBERS | st.integers() | st.floats(),
-)
+@given(st.sampled_from(SPOUT_NUMBERS), NUMBERS | st.integers() | st.floats())
 def test_a_spout_config_is_one_or_a_config_error(name: str, value: Any) -> None:
     """The numbers have any size."""
     with suppress(ConfigError):

@@ -1,6 +1,5 @@
 """The audit of a chaos run finds lost, repeated and wrong outputs, low counts, and offsets stored
-too early.
-"""
+too early."""
 
 import json
 from zlib import crc32
@@ -242,7 +241,6 @@ ITS_LETTERS = [Letter(IN_CHECK, 1500, "check", "m1"), Letter(NOWHERE, 1501, "spl
 
 
 def parted_words() -> list[Record]:
-    """Return all words except that one."""
     return [record for record in words() if b"quick" not in record.value]
 
 

@@ -1,6 +1,5 @@
 """The pulse detects that a topology works again after a fault, and that the fault has no more
-effect.
-"""
+effect."""
 
 import time
 from typing import Any, cast

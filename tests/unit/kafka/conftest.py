@@ -308,7 +308,6 @@ class FakeOffsets:
         self.closed = True
 
     def offset(self, partition: int = 0) -> int | None:
-        """Returns the stored offset of a partition."""
         stored = self.stored.get(Partition(TOPIC, partition))
         return None if stored is None else stored.offset
 

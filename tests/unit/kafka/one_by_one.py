@@ -9,7 +9,7 @@ from kstorm.topology import SpoutOutputCollector
 
 def emit_next(manager: PartitionManager, collector: SpoutOutputCollector, now: float = 0.0) -> bool:
     """Emits a message whose retry is due, or the next read one. Returns True if it emitted any."""
-    if manager.retries and manager.retry(now):
+    if manager.failures.waiting and manager.retry(now):
         return True
     rows: list[Any] = []
     ids: list[Any] = []

@@ -78,7 +78,6 @@ class Nothing(Spout):
 
 
 def context(bolt: KafkaBolt, resources: dict[str, Any]) -> TopologyContext:
-    """Builds the context of a task of `bolt`."""
     builder = TopologyBuilder("words")
     builder.set_spout("lines", Nothing())
     builder.set_bolt("sink", bolt).shuffle_grouping("lines")

@@ -193,7 +193,7 @@ def test_a_message_that_always_fails_backs_off_and_is_shown(world: "World") -> N
         ids = world.run_ids(spout)
     assert sum(time < 60 for time in emitted) == 10
     assert len(emitted) <= 21
-    (failure,) = spout.failing()
+    (failure,) = spout.partitions.failing()
     assert (failure.partition, failure.offset, failure.attempts) == (0, 0, len(emitted))
     assert (failure.error, failure.where, failure.timed_out) == (
         "ValueError",
@@ -204,7 +204,7 @@ def test_a_message_that_always_fails_backs_off_and_is_shown(world: "World") -> N
     while not (ids := world.run_ids(spout)):
         world.now += 5
     spout.ack(ids[0])
-    assert spout.failing() == []
+    assert spout.partitions.failing() == []
     assert spout.metrics()["most_attempts"] == 0
 
 
@@ -346,14 +346,14 @@ def test_age_of_the_oldest_unfinished_message(world: "World") -> None:
     ids: dict[int, Any] = world.run_ids(spout)
     for offset in (0, 2):
         spout.ack(ids[offset])
-    assert spout.oldest_unfinished_seconds(1_060_000) == {place: 60.0}
+    assert spout.partitions.oldest_unfinished_seconds(1_060_000) == {place: 60.0}
     spout.ack(ids[1])
-    assert spout.oldest_unfinished_seconds(1_060_000) == {place: 10.0}
+    assert spout.partitions.oldest_unfinished_seconds(1_060_000) == {place: 10.0}
     spout.ack(ids[3])
-    assert spout.oldest_unfinished_seconds(1_060_000) == {place: 0.0}
+    assert spout.partitions.oldest_unfinished_seconds(1_060_000) == {place: 0.0}
     world.source._ends[place] = 9
-    assert spout.oldest_unfinished_seconds(1_070_000) == {place: 0.0}
-    assert spout.oldest_unfinished_seconds(1_075_000) == {place: 5.0}
+    assert spout.partitions.oldest_unfinished_seconds(1_070_000) == {place: 0.0}
+    assert spout.partitions.oldest_unfinished_seconds(1_075_000) == {place: 5.0}
 
 
 def test_the_end_of_a_topic_of_transactions_is_reached(world: "World") -> None:
@@ -372,7 +372,7 @@ def test_the_end_of_a_topic_of_transactions_is_reached(world: "World") -> None:
     assert spout.metrics()["lag"] == 1003
     spout.ack(ids[0])
     assert spout.metrics()["lag"] == 0
-    assert spout.oldest_unfinished_seconds(5_000_000) == {place: 0.0}
+    assert spout.partitions.oldest_unfinished_seconds(5_000_000) == {place: 0.0}
     world.commit(spout)
     assert world.offsets.offset() == 1003
     assert world.source.committed[place] == 1003
@@ -389,6 +389,6 @@ def test_a_topic_of_nothing_but_aborted_records_is_finished(world: "World") -> N
     spout = world.open()
     world.run_ids(spout)
     assert (spout.metrics()["lag"], spout.metrics()["pending"]) == (0, 0)
-    assert spout.oldest_unfinished_seconds(5_000_000) == {place: 0.0}
+    assert spout.partitions.oldest_unfinished_seconds(5_000_000) == {place: 0.0}
     world.commit(spout)
     assert world.offsets.offset() == 1002

@@ -194,11 +194,7 @@ def test_expired_offsets_are_recorded_as_skipped(world: "World", acked: bool) ->
     counts = [found.n for found in world.writer.finished]
     assert {
         kind: sum(n.get(kind, 0) for n in counts) for kind in ("acked", "absent", "skipped")
-    } == {
-        "acked": 4,
-        "absent": 1,
-        "skipped": 7,
-    }
+    } == {"acked": 4, "absent": 1, "skipped": 7}
     skipped = [skip for found in world.writer.finished for skip in found.skipped]
     assert skipped == [Skipped(3, 10, "the broker no longer has offset 3")]
 

@@ -152,10 +152,10 @@ def test_a_message_that_fails_twice_at_once_is_retried_once(collector: "FakeColl
     emit_all(collector, manager, message(0, b"to be"))
     for _, id in collector.take():
         manager.fail(id, 0.0)
-    assert manager.retries == 1
+    assert manager.failures.waiting == 1
     emit_all(collector, manager)
     assert [offset for offset, _ in collector.take()] == [0, 0]
-    assert manager.retries == 0
+    assert manager.failures.waiting == 0
 
 
 def test_retries_go_before_new_messages(collector: "FakeCollector") -> None:
@@ -210,7 +210,7 @@ def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(
     assert manager.last_completed_offset == 3
     letter.stored()
     assert manager.last_completed_offset == 4
-    assert manager.pending == manager.retries == 0
+    assert manager.pending == manager.failures.waiting == 0
 
 
 def test_undeserializable_message_is_a_dead_letter(collector: "FakeCollector") -> None:
@@ -328,7 +328,7 @@ def test_a_message_too_far_behind_is_not_retried(collector: "FakeCollector") -> 
     manager.fail(ids[4], 0.0)
     manager.fail(ids[5], 0.0)
     assert [letter.offset for letter in collector.letters] == [4]
-    assert manager.retries == 1
+    assert manager.failures.waiting == 1
 
 
 def test_tuples_go_to_the_configured_stream(collector: "FakeCollector") -> None:
@@ -390,7 +390,11 @@ def test_a_retry_that_cannot_be_read_yet_costs_no_retry(collector: "FakeCollecto
     scheme.answer = NotYetError("not yet")
     for now in range(10):
         assert not manager.retry(float(now))
-    assert (collector.letters, manager.retries, manager.last_completed_offset) == ([], 1, 0)
+    assert (collector.letters, manager.failures.waiting, manager.last_completed_offset) == (
+        [],
+        1,
+        0,
+    )
     scheme.answer = None
     assert manager.retry(10.0)
     ((offset, again),) = collector.take()
@@ -418,7 +422,7 @@ def test_retry_decodes_its_message_once(collector: "FakeCollector") -> None:
     manager.fail(id, 0.0)
     assert manager.retry(10.0)
     ((offset, again),) = collector.take()
-    assert (offset, again.attempt, manager.retries) == (0, 2, 0)
+    assert (offset, again.attempt, manager.failures.waiting) == (0, 2, 0)
 
 
 def test_a_retry_that_turns_out_to_be_unreadable_is_a_dead_letter(

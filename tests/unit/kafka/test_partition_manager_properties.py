@@ -231,7 +231,7 @@ class OnePartition(RuleBasedStateMachine):
             self.in_flight, self.collector.emitted = self.collector.emitted, []
             letters, self.collector.open_letters = self.collector.open_letters, []
         assert self.manager.last_completed_offset == self.end
-        assert self.manager.pending == self.manager.retries == 0
+        assert self.manager.pending == self.manager.failures.waiting == 0
 
 
 TestOnePartition = OnePartition.TestCase

@@ -49,7 +49,6 @@ def impatient(world: "World", made: KafkaBolt) -> Outcomes:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Waits until a condition is true."""
     async with asyncio.timeout(10):
         while not condition():
             await asyncio.sleep(0.001)

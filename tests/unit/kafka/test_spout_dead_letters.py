@@ -38,7 +38,6 @@ def make(collector: "FakeCollector", value: bytes = b"text", **settings: Any) ->
 
 
 def told(collector: "FakeCollector") -> "Letter":
-    """Returns the only letter."""
     (letter,) = collector.letters
     return letter
 

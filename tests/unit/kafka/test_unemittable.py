@@ -179,7 +179,7 @@ def test_a_retry_that_cannot_be_emitted_is_a_dead_letter(collector: "FakeCollect
         "cannot be emitted: LookupError: gone",
     )
     letter.stored()
-    assert (manager.pending, manager.retries, manager.last_completed_offset) == (0, 0, 1)
+    assert (manager.pending, manager.failures.waiting, manager.last_completed_offset) == (0, 0, 1)
 
 
 class Moody(ExponentialBackoffRetryManager):

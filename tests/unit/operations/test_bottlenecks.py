@@ -162,10 +162,7 @@ def test_crashed_and_unready_pods_are_causes() -> None:
     assert (cause.kind, cause.said) == ("processes missing", "split: 1 of 3 processes ready")
     assert (cause.evidence, cause.since) == (["split-1: Error", "split-2: Error"], 1_700_000_001.0)
     none = only(component("split", [], gone=gone))
-    assert (none.kind, none.said) == (
-        "not there",
-        "no process of split is ready (0 of 2)",
-    )
+    assert (none.kind, none.said) == ("not there", "no process of split is ready (0 of 2)")
     assert none.weight > cause.weight
     recovers = component(
         "split", [page("split-0"), page("split-1", not_ready="tasks [1] are being recovered")]

@@ -142,9 +142,7 @@ def test_numbers_ids_and_quotes_do_not_change_the_fingerprint(
         letter(kind="timed_out", error=failed("no such product").error),
     ],
 )
-def test_kind_component_type_place_and_text_change_the_fingerprint(
-    other: DeadLetter,
-) -> None:
+def test_kind_component_type_place_and_text_change_the_fingerprint(other: DeadLetter) -> None:
     assert fingerprint(other) != fingerprint(failed("no such product"))
 
 

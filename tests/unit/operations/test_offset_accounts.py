@@ -53,10 +53,7 @@ def test_partitions_and_readings_are_separate() -> None:
     """They are sorted, so that the order on a page is stable."""
     assert [
         each.partition for each in accounts_of([made(0, 1, 2), made(0, 1, 0), made(1, 2, 2)])
-    ] == [
-        0,
-        2,
-    ]
+    ] == [0, 2]
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), min_size=1, max_size=12))

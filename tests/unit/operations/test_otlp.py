@@ -25,7 +25,6 @@ PRODUCER = f"00-{'ab' * 16}-{'cd' * 8}-01"
 
 @pytest.fixture
 def collector() -> Iterator[OtlpCollector]:
-    """Provide a listening collector."""
     with OtlpCollector() as found:
         yield found
 

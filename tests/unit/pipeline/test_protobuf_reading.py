@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.formats.protobuf_plan import MOST_PLACES
-from kstorm.formats.protobuf_scan import DamagedError, TooLargeError
+from kstorm.formats.protobuf_scan import TooLargeError
+from kstorm.formats.varint import DamagedError
 from kstorm_pipeline import PipelineError
 from kstorm_pipeline.protobuf_columns import rows_of
 from kstorm_pipeline.protobuf_files import files_of_class, files_of_set, message_names, open_message
@@ -429,9 +430,7 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 
 @given(bodies())
-def test_random_bytes_never_raise_and_valid_messages_pass(
-    body: bytes,
-) -> None:
+def test_random_bytes_never_raise_and_valid_messages_pass(body: bytes) -> None:
     read_message(reading(BOMB), ALL, body)
     extent = MessageExtent(BOMB.DESCRIPTOR)
     extent._harmless = -1

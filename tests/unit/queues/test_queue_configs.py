@@ -181,9 +181,7 @@ def test_kestrel_spout_of_storms_documentation_is_accepted() -> None:
         assert spout.hosts == [HostInfo("kestrel.backtype.com", 22133)]
 
 
-def test_missing_rabbitmq_client_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_missing_rabbitmq_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pika", None)
     monkeypatch.delitem(sys.modules, "kstorm.runtime.queues.rabbitmq", raising=False)
     ports = Resources(Settings(topology="unused:unused")).lent[QUEUES]

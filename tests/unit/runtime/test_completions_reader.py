@@ -84,7 +84,6 @@ class Reader:
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
-    """Provide a reader."""
     made = Reader(monkeypatch)
     yield made
     made.close()

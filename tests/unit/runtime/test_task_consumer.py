@@ -171,7 +171,7 @@ def test_group_metadata_is_requested_once_per_rebalance() -> None:
         first = await ask(made, served=True)
         assert await ask(made, served=False) is first
         assert await ask(made, anew=True, served=True) is not first
-        made._on_revoke(made._consumer, [])
+        made._release(made._consumer, [], lost=False)
         await ask(made, served=True)
 
     with consumer() as made:

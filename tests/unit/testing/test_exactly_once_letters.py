@@ -69,13 +69,7 @@ def test_permanent_failure_is_a_dead_letter_and_its_message_continues() -> None:
         cluster.run_for(30)
         frames = [decode(TupleFrame, value) for value in cluster.sent("letters.end")]
         arrived = sorted(row for frame in frames for row in zip(*frame.columns, strict=True))
-        assert arrived == [
-            (1, "first"),
-            (1, "x"),
-            (2, "first"),
-            (4, "first"),
-            (4, "x"),
-        ]
+        assert arrived == [(1, "first"), (1, "x"), (2, "first"), (4, "first"), (4, "x")]
         gave_up, too_large = sorted(cluster.dead_letters, key=lambda letter: str(letter.component))
         assert (gave_up.component, gave_up.topic, gave_up.attempts) == ("fussy", "letters.fussy", 3)
         assert "failed 3 times: ValueError: never" in gave_up.reason

@@ -103,10 +103,7 @@ def test_batches_that_cannot_be_decoded(seed: int, guarantee: ProcessingGuarante
             assert set(out(kafka)) == {"A", "B"}
             assert {
                 (letter.topic, letter.partition, letter.offset) for letter in cluster.dead_letters
-            } == {
-                ("lines", 0, 1),
-                ("lines", 0, 6),
-            }
+            } == {("lines", 0, 1), ("lines", 0, 6)}
             assert "the batch of offsets 1 to 4 cannot be decoded" in cluster.dead_letters[0].reason
         assert kafka.stored_offset(source) == 7
         ranges = [decode_range(record.value() or b"") for record in kafka.records("t.__finished")]

@@ -56,7 +56,6 @@ def root(tmp_path: Path) -> Path:
 
 
 def named(found: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the component of this name."""
     (component,) = [each for each in found["components"] if each["name"] == name]
     return dict(component)
 
@@ -87,8 +86,7 @@ def test_all_installed_parts_are_listed(root: Path) -> None:
 
 def test_each_part_has_its_version_and_licence(root: Path) -> None:
     """The licence comes from our list, from a foreign package's metadata, or from Debian's
-    copyright files.
-    """
+    copyright files."""
     found = bill("kstorm-x", root)
     assert named(found, "tini")["purl"] == "pkg:deb/debian/tini@0.19.0-1%2Bb3?arch=amd64"
     assert named(found, "tini")["licenses"] == [{"license": {"name": "Expat"}}]

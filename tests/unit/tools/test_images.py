@@ -84,8 +84,7 @@ def test_only_images_with_java_get_jars(
     programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """They are copied once from the local cache, instead of the Dockerfile's stage that downloads
-    them.
-    """
+    them."""
     stand_in(programs, "buildah", BUILDAH)
     given: list[Path] = []
     monkeypatch.setattr(images, "lay_out", given.append)

@@ -32,7 +32,6 @@ LOCKS = ["requirements.lock", "requirements-dev.lock", "build-requirements.txt"]
 
 
 def jar(name: str, version: str, where: str = "pyspark") -> Part:
-    """Return a jar of `pyspark`."""
     return Part("jar", name, version, where)
 
 

@@ -110,8 +110,7 @@ def test_guarantee_of_a_component_is_refused(whole: str, own: str, name: str) ->
     declared["sink"] = builder.set_bolt("sink", sink()).shuffle_grouping("source")
     declared[name].add_configurations(topology_processing_guarantee=own)
     with pytest.raises(
-        TopologyError,
-        match=rf"of '{name}': {GUARANTEE} is '{own}', but the topology has '{whole}'",
+        TopologyError, match=rf"of '{name}': {GUARANTEE} is '{own}', but the topology has '{whole}'"
     ):
         builder.build()
     declared[name].add_configurations(topology_processing_guarantee=whole)

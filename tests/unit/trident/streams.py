@@ -17,7 +17,6 @@ class Split(Function):
     """Adds the words of a sentence."""
 
     def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:
-        """Emits one tuple per word."""
         for word in tuple[0].split():
             collector.emit([word])
 

@@ -151,10 +151,7 @@ def test_static_state_is_queried_locally() -> None:
         wired(
             "who", do=lambda s: s.map(lambda who: who).state_query(cities, "who", Where(), "city")
         ).components
-    ) == [
-        "in",
-        "map",
-    ]
+    ) == ["in", "map"]
 
 
 def joined() -> Topology:

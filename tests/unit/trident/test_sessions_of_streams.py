@@ -73,7 +73,6 @@ def test_other_aggregators_have_the_tuples_of_each_session_of_each_group() -> No
             """Starts without a value."""
 
         def reduce(self, current: Any, tuple: Any) -> Any:
-            """Returns the new value."""
             return tuple[0]
 
     window = Sessions(Duration(10)).with_timestamp_field("at")

@@ -132,7 +132,6 @@ class Failing:
         self._after = list(after)
 
     def __call__(self, one: int, other: int) -> int:
-        """Returns the sum."""
         if self._after:
             self._after[0] -= 1
             if not self._after[0]:
@@ -229,7 +228,6 @@ class Run:
         self.state._make_room()
 
     def add(self, key: str, value: int, at: int) -> None:
-        """Adds a tuple."""
         row: Any = (key, value)
         self._manager.add(at, row)
 

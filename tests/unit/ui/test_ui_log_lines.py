@@ -54,10 +54,7 @@ def test_levels_have_one_spelling(text: str, level: str) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [
-        "Broker: Specified group generation id is not valid",
-        "Broker: Group rebalance in progress",
-    ],
+    ["Broker: Specified group generation id is not valid", "Broker: Group rebalance in progress"],
 )
 def test_ordinary_rebalance_is_not_an_error(error: str) -> None:
     found = lines(record("commit_refused", "warning", error=error), record("disk full", "error"))

@@ -38,7 +38,6 @@ class Visits(WindowedBolt):
 
 
 def sessions() -> WindowedBolt:
-    """Return the bolt with the sessions."""
     return (
         Visits()
         .with_session_window(Duration.seconds(30), "user")

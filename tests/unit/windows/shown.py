@@ -13,7 +13,6 @@ class Shown(WindowedBolt):
     """Emits each window: all, new and expired values, and its start and end."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declares one field."""
         declarer.declare("all", "new", "expired", "start", "end")
 
     def execute(self, window: TupleWindow) -> None:

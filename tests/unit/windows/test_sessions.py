@@ -32,7 +32,6 @@ class Visits(WindowedBolt):
         declarer.declare("user", "start", "end", "numbers")
 
     def execute(self, window: TupleWindow) -> None:
-        """Emits one tuple per session."""
         assert window.new == window.tuples
         assert list(window.expired) == []
         (user,) = window.key
@@ -176,7 +175,6 @@ def test_keys_of_several_fields_or_without_fields() -> None:
 
     class Keys(Visits):
         def execute(self, window: TupleWindow) -> None:
-            """Emits the key."""
             self.collector.emit([list(window.key), 0, 0, len(window)])
 
     several = Run(
@@ -316,7 +314,6 @@ def test_sessions_survive_crashes() -> None:
 
     class Written(Visits):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """Declares a record."""
             declarer.declare("key", "message")
 
         def execute(self, window: TupleWindow) -> None:

@@ -19,7 +19,6 @@ class SlidingWindowSum(WindowedBolt):
     sum = 0
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declares the sum."""
         declarer.declare("sum")
 
     def execute(self, window: TupleWindow) -> None:
@@ -34,7 +33,6 @@ class TumblingWindowAvg(WindowedBolt):
     """Storm's `TumblingWindowAvgBolt`."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declares the average."""
         declarer.declare("avg")
 
     def execute(self, window: TupleWindow) -> None:
@@ -83,7 +81,6 @@ class WindowSum(StatefulWindowedBolt):
         self.total = state.get("sum", 0)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declares the sum."""
         declarer.declare("sum")
 
     def execute(self, window: TupleWindow) -> None:

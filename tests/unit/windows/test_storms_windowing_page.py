@@ -45,7 +45,6 @@ Two tuples come before the fifth second, four before the tenth, and three before
 
 
 def drawn(bolt: WindowedBolt) -> list[list[int]]:
-    """Returns the windows of the nine."""
     run = Run(in_time(bolt))
     numbered(run, **{name: second * S for name, second in NINE.items()})
     return [all for all, _, _ in run.shown]
@@ -99,7 +98,6 @@ def test_the_sliding_window_bolt_in_a_topology() -> None:
 
     class SlidingWindowBolt(WindowedBolt):
         def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            """Declares one value."""
             declarer.declare("value")
 
         def execute(self, window: TupleWindow) -> None:

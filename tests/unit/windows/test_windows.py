@@ -296,7 +296,6 @@ class Totals(StatefulWindowedBolt):
     """Keeps a total in addition to its windows."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declares the total."""
         declarer.declare("total")
 
     def execute(self, window: TupleWindow) -> None:

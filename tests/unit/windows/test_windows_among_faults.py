@@ -23,7 +23,6 @@ class Numbers(WindowedBolt):
         declarer.declare("key", "message")
 
     def execute(self, window: TupleWindow) -> None:
-        """Emits one tuple per window."""
         numbers = [tuple["n"] for tuple in window]
         self.collector.emit(
             [f"{window.end_timestamp}", json.dumps([window.end_timestamp, numbers])]

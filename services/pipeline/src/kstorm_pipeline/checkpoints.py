@@ -103,7 +103,6 @@ def has_half_a_batch(spark: SparkSession, settings: Settings, query: str) -> boo
 
 
 def has_begun(spark: SparkSession, settings: Settings, query: str) -> bool:
-    """Return True if the query has a checkpoint."""
     return query_id(spark, settings, query) is not None
 
 

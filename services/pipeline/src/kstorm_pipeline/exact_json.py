@@ -59,8 +59,7 @@ def reader_of(
     fields: tuple[Field, ...],
 ) -> Callable[[bytes | None], tuple[str | None, tuple[Any, ...] | None]]:
     """Return a function that reads an object. It returns the reason if the object is unreadable,
-    and its columns otherwise.
-    """
+    and its columns otherwise."""
     made: list[Reader] = []
 
     def read(value: bytes | None) -> tuple[str | None, tuple[Any, ...] | None]:

@@ -102,7 +102,6 @@ class Columns:
         return read.asNondeterministic()
 
     def of(self, value: Column) -> dict[str, Column]:
-        """Return the columns of the struct `value`."""
         return {
             each.name: _received(value.getField(each.name), each.dataType) for each in self._columns
         }

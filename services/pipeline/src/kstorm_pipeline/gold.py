@@ -206,8 +206,7 @@ def _saturated(gold: Gold, made: DataFrame, over: DataFrame) -> DataFrame:
 
 def _finite(gold: Gold, given: DataFrame) -> DataFrame:
     """Make a sum raise if it is infinite or not a number, as sums of other types do that do not
-    fit.
-    """
+    fit."""
     if gold.overflow != "apart":
         return given
     for name in gold.columns_by("add"):

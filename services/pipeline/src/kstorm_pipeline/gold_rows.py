@@ -35,8 +35,7 @@ _SUM_UP = {"add": sf.sum, "min": sf.min, "max": sf.max, "replace": sf.max}
 
 def gather_widely(gold: Gold, made: DataFrame) -> DataFrame:
     """Combine the rows as `gather` does, so that an intermediate sum does not overflow if the final
-    one fits.
-    """
+    one fits."""
     adds = gold.columns_by("add")
     whole = [name for name in adds if isinstance(made.schema[name].dataType, IntegralType)]
     wide = {name: sf.col(quoted([name])[0]).cast("decimal(38,0)") for name in whole}

@@ -54,8 +54,7 @@ class BatchReader(Protocol):
 
     choice: str
     """The reader's choice for this run, such as a schema id. The next run may choose differently.
-    Empty if the reader has no choice.
-    """
+    Empty if the reader has no choice."""
 
     def prepare(self, rows: DataFrame) -> Reader:
         """Return the reader of these bronze rows. The same rows must always be read in one way."""
@@ -108,15 +107,13 @@ class Gold:
     """The order for `latest`: the source, the sink topic, or a column of this name."""
     ordered: bool = True
     """True if the user has chosen the order. Otherwise a column may be chosen if the function drops
-    the rows' coordinates.
-    """
+    the rows' coordinates."""
     replays: bool = False
     """True if the function also gets replays, with a column `replay`."""
     overflow: str = "apart"
     """The treatment of a key whose sum no longer fits: one of OVERFLOWS."""
 
     def columns_by(self, *rules: str) -> list[str]:
-        """Return the columns with one of the rules."""
         return [name for name, rule in self.rules.items() if rule in rules]
 
     @property
@@ -157,8 +154,7 @@ class Pipeline:
     """Reads records into columns."""
     identity: str | Iterable[str] = ()
     """The columns that name an occurrence if the headers don't. Without them, each record is an
-    occurrence of its own.
-    """
+    occurrence of its own."""
     without: Iterable[str] = ()
     """Columns of the records to leave out of silver, such as the identity (in `occurrence`)."""
     silver_function: RowFunction | None = field(default=None, init=False)

@@ -10,7 +10,8 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from kstorm.formats.protobuf_plan import MessageTypes
-from kstorm.formats.protobuf_scan import DamagedError, TooLargeError, count
+from kstorm.formats.protobuf_scan import TooLargeError, count
+from kstorm.formats.varint import DamagedError
 from kstorm_pipeline.protobuf_columns import MessageRows, UnfitError, rows_of
 from kstorm_pipeline.protobuf_files import open_message
 

@@ -23,8 +23,7 @@ _WIDER: Mapping[int, tuple[int, ...]] = {
     Kind.TYPE_BYTES: (Kind.TYPE_STRING,),
 }
 """For each type, the other types as which its values can be read. Bytes that are not UTF-8 fail on
-reading.
-"""
+reading."""
 
 
 def difference(writer: Any, reader: Any) -> str | None:

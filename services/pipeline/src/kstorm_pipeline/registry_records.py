@@ -122,11 +122,7 @@ class RegistryRecords(ABC):
                 f"the {what} is {found.kind}, and the pipeline reads {self.format.kind}: correct records="
             )
         if not choice:
-            logger.info(
-                "the columns are from schema id %d, the latest of %s",
-                found.id,
-                subject,
-            )
+            logger.info("the columns are from schema id %d, the latest of %s", found.id, subject)
         return found
 
 
@@ -193,8 +189,7 @@ class OpenRecords:
         reason = (
             sf.when(sf.col("record.value").isNull(), "the value is null")
             .when(
-                sf.col(ID).isNull(),
-                "the value does not begin with a schema id: byte 0, and 4 more",
+                sf.col(ID).isNull(), "the value does not begin with a schema id: byte 0, and 4 more"
             )
             .when(of_id.isNotNull(), sf.concat(sf.lit("schema id "), ID, sf.lit(": "), of_id))
         )

@@ -79,7 +79,6 @@ def mark_replays(good: DataFrame, replays: DataFrame | None) -> DataFrame:
 
 
 def any_of(conditions: Iterable[Column]) -> Column:
-    """Return the disjunction of the conditions."""
     return reduce(or_, conditions, sf.lit(False))
 
 

@@ -85,7 +85,6 @@ def export(spark: SparkSession, tables: Tables, name: str, file: Path) -> None:
 
 
 def json_line(value: object) -> str:
-    """Return one line of JSON, with its newline."""
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 

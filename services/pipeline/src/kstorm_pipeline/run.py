@@ -28,7 +28,6 @@ from kstorm_pipeline.high_water_marks import HighWaterMarks
 from kstorm_pipeline.monitor.bronze_lag import BronzeLag
 from kstorm_pipeline.monitor.metric_polling import at_audits, at_lag, polling_metrics
 from kstorm_pipeline.monitor.monitor import Monitor
-from kstorm_pipeline.monitor.quarantine import watch_quarantine
 from kstorm_pipeline.monitor.topic_lag import TopicLag
 from kstorm_pipeline.query_watch import watch
 from kstorm_pipeline.rebuild import find_rebuilt, put_in_place
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
 
     from kstorm_pipeline.monitor.metrics import Metrics
     from kstorm_pipeline.pipeline import Pipeline
+    from kstorm_pipeline.refine import Refined
     from kstorm_pipeline.settings import Settings
     from kstorm_pipeline.tables import Tables
     from kstorm_pipeline.topic_identity import TopicIdentity
@@ -56,8 +56,7 @@ _CONNECT_SECONDS = 5.0
 """Timeout of a connection to one bootstrap server."""
 _PATIENCE = {"fetchOffset.numRetries": "3", "kafkaConsumer.pollTimeoutMs": "45000"}
 """Tolerance for a Kafka outage: three requests may time out, and a poll may take as long as the
-three.
-"""
+three."""
 _BYTES_PER_BATCH = "64m"
 """The most bytes of bronze, in compressed files, that a batch of `refine` reads."""
 
@@ -216,7 +215,7 @@ def _refine(
         with running.noting():
             refined = refine(tables, pipeline, rows, number, marks, arrow)
             running.monitor.metrics.add_refined(refined)
-            watch_quarantine(running.monitor.metrics, refined, number, settings.quarantine_percent)
+            _watch_quarantine(running.monitor.metrics, refined, number, settings.quarantine_percent)
 
     return _start(source.writeStream.foreachBatch(write), "refine", settings)
 
@@ -298,4 +297,22 @@ def check_brokers(settings: Settings) -> None:
     raise PipelineError(
         f"no Kafka broker responds ({'; '.join(reasons)}): "
         "check that Kafka is up and that --bootstrap-servers is right"
+    )
+
+
+def _watch_quarantine(metrics: Metrics, refined: Refined, number: int, percent: float) -> None:
+    """Warn, and count the batch, if more than `percent` of its records were quarantined."""
+    quarantined = refined.rows.get("quarantine", 0)
+    if not quarantined or quarantined * 100 <= refined.size * percent:
+        return
+    metrics.add_mostly_quarantined()
+    logger.warning(
+        "refine: batch %d: %d of %d records cannot be read, more than %g %% "
+        "(--quarantine-percent), for example: %s. Check that the pipeline's declaration matches "
+        "this topic. The records are in the table quarantine, each with its reason",
+        number,
+        quarantined,
+        refined.size,
+        percent,
+        refined.reason,
     )

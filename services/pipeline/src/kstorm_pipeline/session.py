@@ -36,8 +36,7 @@ _LIMITS = " ".join(
     for name in ("bytes", "string", "collectionItems")
 )
 """Avro allocates the size that a record announces before it checks for the bytes. So a broken
-record could use the whole heap.
-"""
+record could use the whole heap."""
 _COMPILE_ALL = "-XX:-DontCompileHugeMethods"
 """A reader often becomes one method of over 8,000 bytes, which Java would only interpret."""
 _EVERYWHERE = f"{_LIMITS} {_COMPILE_ALL}"

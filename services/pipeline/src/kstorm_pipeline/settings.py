@@ -39,16 +39,14 @@ if TYPE_CHECKING:
 class Settings:
     tables: str
     """Location of the Delta tables: a directory or a URL that Spark's file systems support.
-    Required by every command.
-    """
+    Required by every command."""
     bootstrap_servers: str = ""
     """Kafka's bootstrap servers, `host:port[,host:port…]`. Required by `run` and `audit`."""
     topic: str = ""
     """The sink topic to read. Required by `run`."""
     pipeline: str = ""
     """The tables to create, as `package.module:attribute` of a `kstorm_pipeline.Pipeline`. Default:
-    only silver, for any topic.
-    """
+    only silver, for any topic."""
     checkpoints: str = ""
     """Location of the queries' checkpoints. Default: `_checkpoints` below `tables`."""
     master: str = "local[*]"
@@ -59,68 +57,56 @@ class Settings:
     """Seconds from batch to batch with the trigger `continuous`."""
     starting_offsets: str = "earliest"
     """Start of the very first run: `earliest`, `latest` or Spark's JSON. Later runs continue where
-    the last one ended.
-    """
+    the last one ended."""
     max_records_per_batch: int = 500_000
     """The most records per batch from Kafka. Limits memory, and the work repeated after a crash."""
     allow_data_loss: bool = False
     """Continue, without them, if Kafka has deleted unread records. Otherwise it is an error."""
     jars: tuple[str, ...] = ()
     """Jars for Spark, separated by commas, `*` as in a shell: the Kafka connector, Delta and their
-    dependencies. Default: resolved by Ivy.
-    """
+    dependencies. Default: resolved by Ivy."""
     driver_memory: str = "1g"
     """Heap of the driver, which is all of Spark under `local`: a number followed by `m` or `g`."""
     driver_java_options: str = ""
     """Additional options for the driver's JVM. `-XX:TieredStopAtLevel=1` reduced the CPU time for
-    half a million records by a third.
-    """
+    half a million records by a third."""
     shuffle_partitions: int = 4
     """Partitions of a shuffle. About twice the number of cores."""
     bronze_days: float = 0.0
     """Days for which bronze keeps a processed record, by its Kafka timestamp. 0 is forever.
-    `maintain` deletes older ones.
-    """
+    `maintain` deletes older ones."""
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Additional settings for Kafka's client, by their Kafka names (`security.protocol`,
-    `sasl.jaas.config`, …).
-    """
+    `sasl.jaas.config`, …)."""
     topology: str = ""
     """The topology whose messages are audited. Required by `audit`."""
     zookeeper: str = ""
     """ZooKeeper's servers, `host:port[,host:port…][/chroot]`: `audit` reads there up to which
     offset messages are due. Without it, messages after the last finished range count as not yet
-    due.
-    """
+    due."""
     zookeeper_tls: ZooKeeperTls | None = None
     """TLS to ZooKeeper, as a JSON object: `{"ca": FILE, "certfile": FILE, "keyfile": FILE,
     "keyfile_password_file": FILE, "check_hostname": true}`. Each name is optional, and `{}` enables
-    TLS too.
-    """
+    TLS too."""
     http_port: int = 0
     """The port of `/metrics`, `/livez` and `/readyz` during `run`. 0 is none."""
     stalled_seconds: float = 600.0
     """`/livez` fails after this many seconds without progress of an active query (no Spark task
     starts or ends). `/readyz` fails after a tenth of them. Set it above the duration of the slowest
-    single step in the pipeline's functions.
-    """
+    single step in the pipeline's functions."""
     quarantine_percent: float = 50.0
     """Warn of, and count, a batch in which more than this percentage of the records are unreadable.
-    100 is never.
-    """
+    100 is never."""
     schema_registry: str = field(default="", repr=False)
     """The schema registry for records with a schema id, `http://host:port`. If several are given,
-    separated by commas, the first that answers is used.
-    """
+    separated by commas, the first that answers is used."""
     schema_registry_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Login and certificates for the schema registry: `basic.auth.user.info` (`user:password`),
     `bearer.auth.token`, `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location`,
-    `ssl.key.password`.
-    """
+    `ssl.key.password`."""
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Additional settings for Spark. They win over the pipeline's own. Values from a mounted file,
-    or with a secret name, are on no command line.
-    """
+    or with a secret name, are on no command line."""
 
     @property
     def checkpoint_root(self) -> str:

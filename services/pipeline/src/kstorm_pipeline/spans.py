@@ -19,8 +19,7 @@ MOST_SOURCES = 64
 """Names with more distinct topics and partitions than this are not offsets of messages."""
 _MOST_GAPS = 24
 """The most gaps in a batch's offsets or hours in a condition. With more, Spark's generated method
-is too large for Java.
-"""
+is too large for Java."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

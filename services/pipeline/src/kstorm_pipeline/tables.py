@@ -126,7 +126,6 @@ class Tables:
         spark.sql(f"ALTER TABLE {self.sql_name(name)} SET TBLPROPERTIES ({pairs})")
 
     def sql_name(self, name: str) -> str:
-        """Return the table's name in SQL."""
         path = self.path(name).replace("`", "``")
         return f"delta.`{path}`"
 

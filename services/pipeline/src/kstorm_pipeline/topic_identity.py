@@ -45,8 +45,7 @@ that wait.
 
 _ANSWER_MS = "15000"
 """Timeout of a request to Kafka. Spark tries three times before a query fails, which takes minutes
-with Kafka's defaults.
-"""
+with Kafka's defaults."""
 
 
 @contextmanager
@@ -114,8 +113,7 @@ class TopicIdentity:
         if _ID not in known:
             if begun:
                 logger.info(
-                    "the tables do not record the id of their topic; assuming %s",
-                    self._first,
+                    "the tables do not record the id of their topic; assuming %s", self._first
                 )
             if not self.properties.items() <= noted.items():
                 self._tables.set_properties(self._spark, "bronze", self.properties)

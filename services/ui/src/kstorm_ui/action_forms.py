@@ -90,8 +90,7 @@ def _run_by_pod(
 
 def runs_by_pod(site: Site, verb: str) -> bool:
     """Return True if a pod can run the action, so that this process does not need Kafka's address:
-    for a whole topology on Kubernetes.
-    """
+    for a whole topology on Kubernetes."""
     return site.cluster is not None and verb in _BY_POD
 
 

@@ -31,8 +31,7 @@ class Collector:
         self.problem = ""
         self.memories: dict[str, TopologyMemory] = {}
         """Memory by topology. A topology that is not found any more is kept for an hour, marked as
-        such.
-        """
+        such."""
         self._lag_of, self._every = lag_of, every
         self._seen: dict[str, float] = {}
         self._number = 0

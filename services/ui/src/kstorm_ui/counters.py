@@ -60,8 +60,7 @@ class CounterSums:
 
     def ended(self) -> Self:
         """Return the counts after the process has died, without pending tuples, which may have
-        moved.
-        """
+        moved."""
         return replace(self, figures=replace(self.figures, pending=0))
 
     def _combine(self, other: Self, sign: int) -> Self:

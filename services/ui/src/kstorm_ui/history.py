@@ -61,13 +61,11 @@ class History:
                 yield at, points[component]
 
     def newest(self, component: str) -> HistoryPoint | None:
-        """Return the newest sample of a component, or None."""
         return self._points[-1][1].get(component) if self._points else None
 
     def before(self, at: float) -> tuple[float, Mapping[str, StatusCounters]] | None:
         """Return the newest totals that are at least as old as `at`, otherwise the oldest ones, or
-        None.
-        """
+        None."""
         chosen = None
         for moment, packed in self._minutes:
             if chosen is not None and moment > at:

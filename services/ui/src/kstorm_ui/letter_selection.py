@@ -15,8 +15,7 @@ from kstorm_ui.sources.letters import letters_of
 
 class SelectedLetters(msgspec.Struct, frozen=True):
     """One dead letter by its number, or all dead letters that match a filter and existed when the
-    form was shown.
-    """
+    form was shown."""
 
     number: int | None = None
     wanted: LetterFilter = LetterFilter()

@@ -1,6 +1,5 @@
 """Implements the actions. Each does the same as the CLI command of that name and records one event,
-even if it fails.
-"""
+even if it fails."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -60,8 +59,6 @@ class ActionTarget(NamedTuple):
 
 
 def activate(where: ActionTarget) -> Act:
-    """Return the action of `kstorm activate`."""
-
     def act(deed: BackgroundAction) -> str:
         with _recorded(where, "activate"), where.topologies() as found:
             return activation.activate(found, where.name, deed.wait)
@@ -70,8 +67,6 @@ def activate(where: ActionTarget) -> Act:
 
 
 def deactivate(where: ActionTarget) -> Act:
-    """Return the action of `kstorm deactivate`."""
-
     def act(deed: BackgroundAction) -> str:
         with _recorded(where, "deactivate"), where.topologies() as found:
             return activation.deactivate(found, where.name, where.who, deed.wait)
@@ -80,8 +75,6 @@ def deactivate(where: ActionTarget) -> Act:
 
 
 def drain(where: ActionTarget, timeout: float | None) -> Act:
-    """Return the action of `kstorm drain`."""
-
     def act(deed: BackgroundAction) -> str:
         with _recorded(where, "drain"), where.topologies() as found:
             return activation.drain(found, where.name, timeout, where.who, deed.wait)

@@ -39,8 +39,7 @@ class QueryCache:
 
     def __init__(self, at_once: int) -> None:
         """`at_once`: number of concurrent queries. Queries have their own threads, so that the
-        polling of topologies never waits for them.
-        """
+        polling of topologies never waits for them."""
         self._asked: dict[object, tuple[float, asyncio.Future[Any]]] = {}
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="asking")
         self._true_since = -inf

@@ -21,8 +21,7 @@ class PageResult(msgspec.Struct, frozen=True):
     """The JSON. Its fields are also the template's values."""
     problem: QueryProblem = QueryProblem()
     """Reason why there is no data. In this case `data` is empty, and the JSON contains the problem
-    instead.
-    """
+    instead."""
     state: TopologyState | None = None
     """State of the page's topology."""
 

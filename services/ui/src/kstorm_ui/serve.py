@@ -134,10 +134,7 @@ class LagOfAll:
         if not told:  # the processes are waiting for Kafka themselves
             return {}
         # This includes records that wait for a component without processes.
-        tasks = self._tasks[report.name] = {
-            **self._tasks.get(report.name, {}),
-            **told,
-        }
+        tasks = self._tasks[report.name] = {**self._tasks.get(report.name, {}), **told}
         try:
             found = self._client(settings).of(report.name, tasks)
         except KstormError:

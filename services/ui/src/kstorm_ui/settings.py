@@ -49,8 +49,7 @@ class UiSettings:
     `edit` needs `show_values`."""
     logs: bool | None = None
     """Show the logs of processes, which may quote messages. None: the logs of this machine, if
-    values are shown.
-    """
+    values are shown."""
 
     @property
     def shows_values(self) -> bool:

@@ -111,7 +111,6 @@ class Site:
         return sorted([*seen, *told], key=lambda mark: mark.at)
 
     def status_of(self, state: TopologyState) -> StatusLine:
-        """Return the status line of a topology."""
         memory = self.collector.memories.get(state.name)
         p99 = None if memory is None else view_data.newest_p99(memory)
         return status_line(state, self.desk.counts(state), self.marks(state), p99)
@@ -170,7 +169,6 @@ class Site:
         return self._templates.get_template(template).render(**values)
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
-        """Render a template as a response."""
         return HTMLResponse(self.render(template, **values), status)
 
 

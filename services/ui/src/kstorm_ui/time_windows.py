@@ -1,6 +1,5 @@
 """The time windows of Storm's UI: ten minutes, three hours, a day, all time. Also computes how much
-history each window covers.
-"""
+history each window covers."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -35,9 +34,7 @@ def window(memory: TopologyMemory, key: str, now: float) -> TimeWindow:
     label, secs = WINDOWS[key]
     if secs is None:
         return TimeWindow(
-            key,
-            memory.totals,
-            "Counts of all runs of the processes that the web UI has seen.",
+            key, memory.totals, "Counts of all runs of the processes that the web UI has seen."
         )
     before = memory.history.before(now - secs)
     since, figures = before if before is not None else (now, {})

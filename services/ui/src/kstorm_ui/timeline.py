@@ -96,7 +96,6 @@ class Timeline:
 
 
 def marks_of(events: Iterable[Event]) -> list[Mark]:
-    """Return the marks of operators' events."""
     return [
         Mark(
             event.at / 1000,

@@ -125,22 +125,13 @@ class TopologyMemory:
             self._recent.popleft()
         return self._recent[0]
 
-    def _recent_of(
-        self,
-        component: str,
-        before: Totals,
-        totals: Totals,
-    ) -> CounterSums:
+    def _recent_of(self, component: str, before: Totals, totals: Totals) -> CounterSums:
         """Return the counts since `before`, except those of processes that were not seen then."""
         mine = [key for key in totals if key[0] == component and key in before]
         return sum((totals[key] - before[key] for key in mine), CounterSums())
 
     def _component(
-        self,
-        declared: ComponentReport,
-        looked: "_Look",
-        totals: Totals,
-        before: Totals,
+        self, declared: ComponentReport, looked: "_Look", totals: Totals, before: Totals
     ) -> ComponentState:
         name = declared.component
         pages = looked.pages(name)

@@ -141,7 +141,6 @@ class TopologyState(msgspec.Struct, frozen=True):
     """Share of late tuples in the last ten minutes, from 0 to 1. None without windowed bolts."""
 
     def component(self, name: str) -> ComponentState | None:
-        """Return a component by its id, or None."""
         return next((each for each in self.components if each.component == name), None)
 
     @property

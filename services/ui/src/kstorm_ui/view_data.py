@@ -106,7 +106,6 @@ def skewed(value: float | None) -> bool:
 
 
 def source_metric(name: str) -> str:
-    """Return the words for a metric of a source."""
     return _SOURCE_METRICS.get(name, name.replace("_", " "))
 
 

@@ -67,8 +67,7 @@ def drain(
     json: Json = False,
 ) -> None:
     """Deactivate a topology and wait until nothing is in flight. It stays deactivated until
-    `kstorm activate`.
-    """
+    `kstorm activate`."""
     name = name_of(name)
     with (
         _known(options, name, ["drain", *timeout_option(timeout), *flags(json)]) as (

@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from kstorm.cli.json_output import Json
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import (
     PlaceOptions,
@@ -49,7 +50,7 @@ def causes(
             help="Seconds between the two snapshots of each process.",
         ),
     ] = 5.0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """List what slows a topology down, most significant first.
 
@@ -97,8 +98,7 @@ def lag(
     ] = 5.0,
 ) -> None:
     """Measure the lag twice and print it as JSON: for each component the time and the records by
-    partition.
-    """
+    partition."""
     print(encode(backlogs_of(options.settings, options.name, components)), flush=True)
     time.sleep(window)
     print(encode(backlogs_of(options.settings, options.name, components)), flush=True)

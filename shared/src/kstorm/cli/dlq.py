@@ -18,8 +18,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from kstorm.cli.dlq_edit import edit
+from kstorm.cli.dlq_edit import Number, edit
 from kstorm.cli.dlq_replay import OfGroup, discard, replay, select_valid, selection_of
+from kstorm.cli.json_output import JsonLines
 from kstorm.cli.letter_view import (
     fields_of,
     json_of,
@@ -32,12 +33,7 @@ from kstorm.cli.options import with_options
 from kstorm.cli.place_options import TopologyOptions, in_pod
 from kstorm.cli.progress import ReadProgress
 from kstorm.core.dead_letters import DeadLetter
-from kstorm.operations.letters.reading import (
-    read_letters,
-    read_one,
-    read_whole,
-    record_of,
-)
+from kstorm.operations.letters.reading import read_letters, read_one, read_whole, record_of
 from kstorm.operations.letters.selection import (
     LetterRecord,
     NumberedLetter,
@@ -68,7 +64,6 @@ Since = Annotated[
 Match = Annotated[
     str | None, typer.Option(metavar="RE", help="Only letters whose reason or error matches.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 @app.command("list")
@@ -82,7 +77,7 @@ def list_(
     component: Component = None,
     since: Since = None,
     match: Match = None,
-    json: Json = False,
+    json: JsonLines = False,
 ) -> None:
     """List the letters, oldest first, or groups of them, largest first.
 
@@ -108,10 +103,7 @@ def list_(
 @with_options(TopologyOptions)
 def show(
     options: TopologyOptions,
-    number: Annotated[
-        int,
-        typer.Argument(metavar="NUMBER", min=0, help="Number of the letter.", show_default=False),
-    ],
+    number: Number,
     raw: Annotated[
         bool,
         typer.Option(
@@ -150,7 +142,7 @@ def export(
     component: Component = None,
     since: Since = None,
     match: Match = None,
-    json: Json = False,
+    json: JsonLines = False,
 ) -> None:
     """Print complete letters, one JSON object per line, with messages in base64."""
     given = {"kind": kind, "component": component, "since": since, "match": match}
@@ -176,7 +168,7 @@ def watch(
         float | None,
         typer.Option(metavar="SECS", min=0, help="Exit after this time. Default: at Ctrl-C."),
     ] = None,
-    json: Json = False,
+    json: JsonLines = False,
 ) -> None:
     """Print letters as they arrive. Exit with code 1 at the first letter of a new group."""
     in_pod(options, "dlq watch", {"timeout": timeout, "json": json})

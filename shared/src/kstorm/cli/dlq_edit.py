@@ -28,15 +28,20 @@ from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.letters.copying import copy_edited
 from kstorm.operations.letters.editing import check_changed, check_replayable, spout_of, tuples_of
 from kstorm.operations.letters.reading import read_one
-from kstorm.operations.letters.replaying import (
-    request_edited_replay,
-)
+from kstorm.operations.letters.replaying import request_edited_replay
 from kstorm.printable import printable
 
 if TYPE_CHECKING:
     from kstorm.kafka import KafkaSpout
     from kstorm.kafka.scheme import Values
 
+Number = Annotated[
+    int, typer.Argument(metavar="NUMBER", min=0, help="Number of the letter.", show_default=False)
+]
+Note = Annotated[
+    str, typer.Option(metavar="TEXT", help="The reason. It is recorded in the topology's events.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 _EDITORS: Final = ("VISUAL", "EDITOR")
 _MOST_BYTES: Final = 1_000_000
 
@@ -44,10 +49,7 @@ _MOST_BYTES: Final = 1_000_000
 @with_options(TopologyOptions)
 def edit(
     options: TopologyOptions,
-    number: Annotated[
-        int,
-        typer.Argument(metavar="NUMBER", min=0, help="Number of the letter.", show_default=False),
-    ],
+    number: Number,
     value: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="The new value. Default: edit the old one in $EDITOR."),
@@ -56,11 +58,8 @@ def edit(
         Path | None, typer.Option(metavar="FILE", help="A file with the new value.", exists=True)
     ] = None,
     stdin: Annotated[int | None, typer.Option(min=0, max=_MOST_BYTES, hidden=True)] = None,
-    note: Annotated[
-        str,
-        typer.Option(metavar="TEXT", help="The reason. It is recorded in the topology's events."),
-    ] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    note: Note = "",
+    yes: Yes = False,
     force: Annotated[
         bool, typer.Option("--force", help="Also replay a message that was replayed three times.")
     ] = False,

@@ -8,11 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
-from kstorm.cli.dlq_edit import confirm
+from kstorm.cli.dlq_edit import Note, Yes, confirm
 from kstorm.cli.json_output import Json, print_outcome, prose_on_stderr
-from kstorm.cli.letter_view import (
-    table_of,
-)
+from kstorm.cli.letter_view import table_of
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import (
     Option,
@@ -27,19 +25,9 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.formatting import counted
-from kstorm.operations.letters.copying import (
-    ReplayMode,
-    copy_recorded,
-    select_copies,
-)
+from kstorm.operations.letters.copying import ReplayMode, copy_recorded, select_copies
 from kstorm.operations.letters.discarding import check_discardable, discard_all, when_deleted
-from kstorm.operations.letters.reading import (
-    MOST_NUMBERS,
-    now_ms,
-    numbers_of,
-    read_letters,
-    select,
-)
+from kstorm.operations.letters.reading import MOST_NUMBERS, now_ms, numbers_of, read_letters, select
 from kstorm.operations.letters.replaying import replayable, request_replays
 from kstorm.operations.letters.selection import (
     FINGERPRINT_DIGITS,
@@ -70,11 +58,8 @@ def discard(
         list[int] | None, typer.Argument(metavar="NUMBER…", help="Numbers of the letters.")
     ] = None,
     group: OfGroup = None,
-    note: Annotated[
-        str,
-        typer.Option(metavar="TEXT", help="The reason. It is recorded in the topology's events."),
-    ] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    note: Note = "",
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the letters.")] = False,
     json: Json = False,
 ) -> None:
@@ -126,11 +111,8 @@ def replay(
             metavar="N", min=0.001, help="Replay at most N per second. Default: no limit."
         ),
     ] = None,
-    note: Annotated[
-        str,
-        typer.Option(metavar="TEXT", help="The reason. It is recorded in the topology's events."),
-    ] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    note: Note = "",
+    yes: Yes = False,
     force: Annotated[
         bool, typer.Option("--force", help="Also replay messages that were replayed three times.")
     ] = False,

@@ -10,6 +10,7 @@ import msgspec
 import typer
 from rich.table import Table
 
+from kstorm.cli.json_output import JsonLines
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import TopologyOptions, in_pod
 from kstorm.cli.target_options import Name
@@ -23,11 +24,10 @@ Since = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Only events since then: 30m, 2h, 1d ago, or a time."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 @with_options(TopologyOptions)
-def events(options: TopologyOptions, since: Since = None, json: Json = False) -> None:
+def events(options: TopologyOptions, since: Since = None, json: JsonLines = False) -> None:
     """List what operators have done to a topology, oldest first."""
     in_pod(options, "events", {"since": since, "json": json})
     first = parse_since(since, int(time.time() * 1000)) if since else 0

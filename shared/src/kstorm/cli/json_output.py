@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 def print_json(found: object, *, pretty: bool = False) -> None:

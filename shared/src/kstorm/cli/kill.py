@@ -51,8 +51,7 @@ def kill(
     json: Json = False,
 ) -> None:
     """Deactivate a topology, wait for tuples in flight, and scale it to 0. The command deletes
-    nothing.
-    """
+    nothing."""
     name = workload_name(name)
     cluster = options.open("kill", name)
     workloads = find_topology(cluster, name)

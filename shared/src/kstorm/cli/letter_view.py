@@ -46,7 +46,6 @@ def table_of(letters: Iterable[NumberedLetter]) -> Table:
 
 
 def table_of_groups(found: Iterable[LetterGroup]) -> Table:
-    """Format groups as a table."""
     table = Table(
         "group", "letters", "kind", "component", "first (UTC)", "last (UTC)", "number", "error"
     )

@@ -35,8 +35,7 @@ class OffsetOptions(TopologyOptions):
         ),
     ] = None
     root: Annotated[
-        str | None,
-        typer.Option("--root", help="Instead of --topology: the SpoutConfig's zk_root."),
+        str | None, typer.Option("--root", help="Instead of --topology: the SpoutConfig's zk_root.")
     ] = None
     id: Annotated[
         str | None, typer.Option("--id", help="Instead of --topology: the SpoutConfig's id.")

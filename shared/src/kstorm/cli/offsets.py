@@ -133,8 +133,7 @@ def _move(
     json: bool,
 ) -> None:
     """Move offsets to the targets that `choose` returns by partition. `command` is recorded in the
-    audit topic.
-    """
+    audit topic."""
     with _nodes(reading) as nodes, _log(reading) as log:
         logs = log.partitions()
         wanted = _offsets(log, logs, choose(logs))
@@ -154,7 +153,7 @@ def _move(
     moves = []
     for partition, (node, stored) in changes.items():
         before = "none" if node.stored is None else node.stored.offset
-        moves.append(f"{partition.topic}[{partition.partition}]: {before} → {stored.offset}")
+        moves.append(f"{partition}: {before} → {stored.offset}")
     if json:
         print_json(
             [
@@ -182,8 +181,7 @@ def _move(
 
 def _group(reading: SpoutOffsets, nodes: Iterable[OffsetNode]) -> str:
     """Return the consumer group that stores the positions. Empty if the spout is not an
-    exactly-once spout.
-    """
+    exactly-once spout."""
     if reading.group is not None:
         return reading.group
     return next(
@@ -235,7 +233,7 @@ def _offsets(
         there = logs[partition]
         if target.offset is not None and not there.start <= target.offset <= there.end:
             raise ConfigError(
-                f"{partition.topic}[{partition.partition}] has the offsets {there.start} to "
+                f"{partition} has the offsets {there.start} to "
                 f"{there.end}: {target.offset} is out of range, and nothing was changed"
             )
     return wanted
@@ -314,7 +312,7 @@ def _table(
         stored = nodes[partition].stored
         lag = None if stored is None else max(0, log.end - max(stored.offset, log.start))
         lags.append(lag or 0)
-        name = f"{partition.topic}[{partition.partition}]" if several else str(partition.partition)
+        name = str(partition) if several else str(partition.partition)
         position = () if positions is None else (positions.get(partition),)
         offset = None if stored is None else stored.offset
         table.add_row(

@@ -11,8 +11,7 @@ from typing import Any
 
 def with_options(kind: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator: add the fields of the dataclass to a command's options, and pass the command an
-    instance.
-    """
+    instance."""
     shared = inspect.signature(kind).parameters
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

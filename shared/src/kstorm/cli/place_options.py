@@ -340,15 +340,13 @@ def _note_other_servers(place: LocalRun, needs: Sequence[str]) -> None:
     for variable in needs:
         if os.environ.get(variable, servers[variable]) != servers[variable]:
             print(
-                f"kstorm: {place} has its own servers, so {variable} is not used",
-                file=sys.stderr,
+                f"kstorm: {place} has its own servers, so {variable} is not used", file=sys.stderr
             )
 
 
 def settings_for(bootstrap: str | None) -> Settings:
     """Return the environment's settings and credentials, with the Kafka at `bootstrap` if it is
-    given.
-    """
+    given."""
     return with_or_without_topology(
         os.environ | ({} if bootstrap is None else {BOOTSTRAP: bootstrap})
     )

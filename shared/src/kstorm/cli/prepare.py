@@ -43,8 +43,7 @@ def prepare(
     allow_missing_ends: Annotated[
         bool,
         typer.Option(
-            "--allow-missing-ends",
-            help="Print the unusable source and sink topics, and continue.",
+            "--allow-missing-ends", help="Print the unusable source and sink topics, and continue."
         ),
     ] = False,
     wait: Annotated[
@@ -141,8 +140,7 @@ def _tell_ends(topology: Topology, settings: Settings) -> None:
 
 def _check_transactions(topology: Topology, settings: Settings) -> None:
     """Check that Kafka supports transactions, unless this user may not use the services'
-    transactional IDs.
-    """
+    transactional IDs."""
     try:
         check_transactions(topology, settings)
     except TransactionalIdError as error:

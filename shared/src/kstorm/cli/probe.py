@@ -48,16 +48,12 @@ def probe(
     ] = "",
     message: Annotated[
         str,
-        typer.Option(
-            "--message",
-            help="Text to send. {marker} is replaced by a new unique word.",
-        ),
+        typer.Option("--message", help="Text to send. {marker} is replaced by a new unique word."),
     ] = _MARKER,
     expect: Annotated[
         str,
         typer.Option(
-            "--expect",
-            help="Text in the key or value of the sink's record. Empty: any new record.",
+            "--expect", help="Text in the key or value of the sink's record. Empty: any new record."
         ),
     ] = _MARKER,
     timeout: Annotated[
@@ -171,7 +167,6 @@ def _end_of(settings: Settings, topic: str) -> Iterator[Consumer]:
 
 
 def _send(settings: Settings, topic: str, value: bytes) -> SourceMessage:
-    """Send a message and return its coordinates."""
     refusals: list[str] = []
     places: list[SourceMessage] = []
 

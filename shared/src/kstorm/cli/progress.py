@@ -1,7 +1,6 @@
 """Show the progress of a long read on stderr: in place on a terminal, otherwise line by line."""
 
 import time
-from types import TracebackType
 from typing import Final, Self
 
 from rich.console import Console
@@ -39,11 +38,6 @@ class ReadProgress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._status is not None:
             self._status.stop()

@@ -16,6 +16,7 @@ import msgspec
 import typer
 from rich.table import Table
 
+from kstorm.cli.json_output import JsonLines
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import RunOptions, name_of
 from kstorm.cli.target_options import Name
@@ -35,7 +36,6 @@ _Component = Annotated[
 _Every = Annotated[
     float, typer.Option(min=0.05, metavar="SECONDS", help="With --follow: seconds between queries.")
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,6 @@ class StateOptions(RunOptions):
     ] = None
 
     def connect(self, name: str) -> StateClient:
-        """Connect to the topology."""
         token = None
         if self.token_file is not None:
             token = with_or_without_topology(
@@ -86,7 +85,7 @@ def get(
         bool, typer.Option("--follow", help="Print it again whenever it changes, until Ctrl-C.")
     ] = False,
     every: _Every = 0.5,
-    json: _Json = False,
+    json: JsonLines = False,
 ) -> None:
     """Show a key's value at the last checkpoint. Exit with code 1 if the key does not exist."""
     client, values = options.connect(name), None if by is None else _values(by)
@@ -115,7 +114,7 @@ def scan(
         bool, typer.Option("--follow", help="Then print each change on a line, until Ctrl-C.")
     ] = False,
     every: _Every = 0.5,
-    json: _Json = False,
+    json: JsonLines = False,
 ) -> None:
     """Show keys and values task by task. Each task's keys are in order."""
     client = options.connect(name)
@@ -135,8 +134,7 @@ def _say_missing(
     )
     oldest = min(each.as_of.time for each in looked)
     print(
-        printable(f"kstorm: {missing} {key!r}, as of {utc_clock(oldest * 1000)}"),
-        file=sys.stderr,
+        printable(f"kstorm: {missing} {key!r}, as of {utc_clock(oldest * 1000)}"), file=sys.stderr
     )
 
 

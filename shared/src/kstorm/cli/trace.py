@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
+from kstorm.cli.json_output import Json
 from kstorm.cli.options import with_options
 from kstorm.cli.trace_options import (
     Coordinates,
@@ -80,7 +81,7 @@ def trace(
     all_: Annotated[
         bool, typer.Option("--all", help="Show each tuple. Do not group similar ones.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
     dot: Annotated[bool, typer.Option("--dot", help="Print a graph for Graphviz.")] = False,
     otlp_url: Annotated[
         str | None,
@@ -109,11 +110,7 @@ def trace(
 
 
 def _send(
-    asked: "_Asked",
-    options: TraceOptions,
-    url: str,
-    words: Sequence[str],
-    arguments: Sequence[str],
+    asked: "_Asked", options: TraceOptions, url: str, words: Sequence[str], arguments: Sequence[str]
 ) -> None:
     if options.is_far:
         check_far_url(url)

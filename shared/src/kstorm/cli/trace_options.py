@@ -50,8 +50,7 @@ class TraceOptions(TopologyOptions):
 
 def check_far_url(url: str) -> None:
     """Raise `ConfigError` if a collector's URL is local, because a pod could not reach that
-    address.
-    """
+    address."""
     if urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1"):
         raise ConfigError(
             f"--otlp {url}: a pod of the topology sends, and this address is the pod itself: give "
@@ -78,8 +77,7 @@ def run_in_pod(
 @contextmanager
 def open_traces(options: TraceOptions) -> Iterator[TopologyTraces]:
     """Open the topology that the options name. At the end, print a note if a limit stopped the
-    reading.
-    """
+    reading."""
     (outline, code), settings = options.outline(), options.settings
     topics = {outline.bolt_topic(bolt.id) for bolt in outline.bolts}
     topics |= {outline.acker_topic} if outline.acker_tasks else set()

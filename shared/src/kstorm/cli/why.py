@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from kstorm.cli.json_output import Json
 from kstorm.cli.options import with_options
 from kstorm.cli.trace_options import Coordinates, TraceOptions, open_traces, run_in_pod
 from kstorm.errors import ConfigError
@@ -29,7 +30,7 @@ def why(
         bool,
         typer.Option("--oldest", help="Explain the oldest unfinished message of each partition."),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Explain why a message is unfinished, and which task holds its tuples or lost them."""
     if oldest == (message is not None):

@@ -85,7 +85,6 @@ def by_choice(choose: Callable[[Sequence[Any]], Sequence[Lane]]) -> Spreader:
 
 
 def pick(column: list[Any], rows: Selection) -> list[Any]:
-    """Return the selected rows of a column as a new list."""
     return column[rows] if isinstance(rows, slice) else list(map(column.__getitem__, rows.tolist()))
 
 

@@ -102,8 +102,7 @@ class BoltTask(BoltTime):
         """Called before each execution of a single tuple."""
         self._end: Callable[[Tuple], bool] | None = None
         """Called after each execution that did not raise an error. Returns False if the bolt failed
-        the tuple.
-        """
+        the tuple."""
 
     make_collector: ClassVar[type[BoltCollector]] = BoltCollector
 

@@ -125,8 +125,7 @@ class BoltCollector(Emitter):
 
     def _fail_anchors(self, anchors: Anchors | TupleBatch) -> None:
         """Fail the anchors of a tuple that could not be emitted. Otherwise the bolt could ack the
-        anchors, and the tuple would be lost.
-        """
+        anchors, and the tuple would be lost."""
         if isinstance(anchors, TupleBatch):
             self.fail_batch(anchors)
             return
@@ -137,8 +136,7 @@ class BoltCollector(Emitter):
         self, values: Sequence[Any], anchors: Anchors, stream: str, task: int | None
     ) -> Sequence[int]:
         """Pass an emit to the task's thread. Its receivers are not known yet, except on a direct
-        stream.
-        """
+        stream."""
         if self.basic:
             raise self.wrong_thread()
         self.check(values, stream, task)

@@ -23,7 +23,6 @@ def as_ids(packed: bytes) -> Ids:
 
 
 def as_column(id: int) -> Ids:
-    """Return a column with one id."""
     return np.array([id], np.uint64)
 
 

@@ -28,8 +28,7 @@ class CompletionBox:
         """Root → failure note, for some of `failed`."""
         self.undeliverable = 0
         """Dropped completions for tasks that belong to no spout, because the topology has changed
-        since.
-        """
+        since."""
 
     def drain(self) -> list[OutgoingRecord]:
         """Return the completion frames collected since the last call."""

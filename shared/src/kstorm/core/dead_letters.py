@@ -75,8 +75,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ids of the spout tuples that it descends from, if known: 16 hex digits each."""
     waiting_on: str = ""
     """For a timed-out message, the task that it waited for and the position of the tuple. The spout
-    does not know it, so `kstorm dlq show --why` finds it in the topics on request.
-    """
+    does not know it, so `kstorm dlq show --why` finds it in the topics on request."""
     version: str = ""
     """The code that gave up the message: the deployment, and the kstorm release."""
 

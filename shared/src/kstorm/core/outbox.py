@@ -7,8 +7,8 @@ until its state is durable.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,32 @@ from kstorm.core.columns import Ids, fold, fold_runs, from_pairs
 from kstorm.core.dead_letters import LetterToStore
 from kstorm.core.failure_notes import MOST_NOTES, Note, note_of
 from kstorm.core.lanes import Lane
-from kstorm.core.new_trees import NewTrees, joined
-from kstorm.core.origins import OriginNumbers, Run, unknown_origins
+from kstorm.core.origins import Numbers, OriginNumbers, Run, unknown_origins
 from kstorm.core.outgoing import OutgoingRecord, Part
 from kstorm.core.trace_sampling import trace_sampler
 from kstorm.core.tuple_sends import OversizedTuple, TupleSends
 from kstorm.core.wire import WRITERS, AckFrame, pack_ids
 from kstorm.topology import Topology
+
+
+class NewTrees(NamedTuple):
+    """New trees of a spout task, in columns."""
+
+    task: int
+    roots: Ids
+    vals: Ids
+    """XOR of the edges of each root's first tuples."""
+    places: Numbers
+    """Numbers for the source of each message, assigned by `kstorm.core.origins.OriginNumbers`."""
+    offsets: Numbers
+
+    def of(self, rows: Any) -> "NewTrees":
+        """Select rows by a slice or a mask."""
+        return NewTrees(self.task, *(column[rows] for column in self[1:]))
+
+    def parts(self, most: int) -> Iterator["NewTrees"]:
+        """Yield chunks of at most `most` rows."""
+        return (self.of(slice(at, at + most)) for at in range(0, self.roots.size, most))
 
 
 class Outbox:
@@ -173,7 +192,7 @@ class Outbox:
         ] + self._begun
         self.inits, self._begun = {}, []
         for task in dict.fromkeys(trees.task for trees in begun):
-            mine = joined([trees for trees in begun if trees.task == task])
+            mine = _joined([trees for trees in begun if trees.task == task])
             for acker, rows in enumerate(self._rows_by_acker(mine.roots)):
                 for part in mine.of(rows).parts(_MAX_ROWS):
                     frame = AckFrame(
@@ -267,3 +286,12 @@ def _parts(length: int) -> Iterator[slice]:
 _UNFOLDED = 256
 """Frames whose acks are folded together."""
 _MAX_ROWS = 20_000  # roots in one record: 320 kB
+
+
+def _joined(several: Sequence[NewTrees]) -> NewTrees:
+    """Concatenate trees of one task."""
+    if len(several) == 1:
+        return several[0]
+    return NewTrees(
+        several[0].task, *map(np.concatenate, zip(*(trees[1:] for trees in several), strict=True))
+    )

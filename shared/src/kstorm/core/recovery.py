@@ -22,8 +22,7 @@ class LocalCopy(NamedTuple):
     reached: int
     """The last offset that it includes."""
     current: float
-    """A Unix time at which the log ended at `reached`. Later records were written after that time.
-    """
+    """A Unix time at which the log ended at `reached`. Later records were written after that time."""
 
 
 class ChangelogState(NamedTuple):

@@ -216,8 +216,7 @@ class _ByField:
 
 def _by_partial_key(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
     """Power of two choices: hash the key to two tasks, and choose the one that this task has sent
-    fewer tuples to.
-    """
+    fewer tuples to."""
     if len(singles) == 1:
         return lambda _values: singles[0]
     count = len(singles)

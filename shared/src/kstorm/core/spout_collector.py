@@ -16,16 +16,7 @@ from kstorm.core.threads import current_thread, get_ident
 from kstorm.core.user_code import OnError
 from kstorm.core.watermarks import SpoutTimes
 from kstorm.errors import EmitError, UnsendableError
-from kstorm.topology import (
-    DEFAULT_STREAM,
-    Fields,
-    Placed,
-    Source,
-    Spout,
-    Topology,
-    Traced,
-    Tuple,
-)
+from kstorm.topology import DEFAULT_STREAM, Fields, Placed, Source, Spout, Topology, Traced, Tuple
 
 
 class TreeOwner(Protocol):

@@ -74,8 +74,7 @@ class SpoutTask(SpoutTime):
         self.throttled = False
         """True if `topology_max_spout_pending` held back the last `next_tuple`."""
         self.latencies: list[float] = []
-        """Seconds from emit to ack of the trees completed since the driver last cleared the list.
-        """
+        """Seconds from emit to ack of the trees completed since the driver last cleared the list."""
         self._pending: RotatingMap[int, Pending] = RotatingMap(_BUCKETS)
         self._overdue: dict[int, Pending] = {}
         self._at_once: list[Any] = []

@@ -22,7 +22,6 @@ class TraceSampler:
         self._least = max(1, round((1 - share) * (1 << _BITS)))  # root 0 means untracked
 
     def picks(self, root: int) -> bool:
-        """Return True if the tree is traced."""
         return (root & _MASK) >= self._least
 
     def parents(self, roots: Ids, anchors: Ids) -> Parents:

@@ -12,21 +12,13 @@ from msgspec import Struct
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.core.lanes import Lane, LaneRows, take_together
 from kstorm.core.outgoing import OutgoingRecord
-from kstorm.core.wire import (
-    FIRST,
-    WRITERS,
-    TupleFrame,
-    encode_tuples,
-    encode_values,
-    unpack_ids,
-)
+from kstorm.core.wire import FIRST, WRITERS, TupleFrame, encode_tuples, encode_values, unpack_ids
 from kstorm.errors import TupleTooLargeError
 from kstorm.topology import Config
 
 _MOST_HEADER = 4096
 """Most bytes of a frame with one tuple besides its values. The topics' limits allow for more than
-that.
-"""
+that."""
 
 
 class OversizedTuple(Struct, frozen=True):
@@ -42,7 +34,6 @@ class OversizedTuple(Struct, frozen=True):
     """Root → the tuple's edge, for each of its trees."""
 
     def error(self, followed: str = "its trees were failed") -> TupleTooLargeError:
-        """Return the error for the user."""
         return TupleTooLargeError(f"{self._what}: {followed}")
 
     def letter(self, topology: str) -> DeadLetter:

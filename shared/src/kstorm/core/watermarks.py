@@ -99,12 +99,7 @@ class SpoutTimes:
     """
 
     def __init__(
-        self,
-        time: EventTime,
-        latest_of: Callable[[str], Latest],
-        *,
-        holds: bool,
-        patience: float,
+        self, time: EventTime, latest_of: Callable[[str], Latest], *, holds: bool, patience: float
     ) -> None:
         """`holds`: a message may be emitted again. `patience`: seconds to wait for that."""
         self._latest_of, self._holds, self._patience = latest_of, holds, patience

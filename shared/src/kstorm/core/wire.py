@@ -93,8 +93,7 @@ class AckFrame(Struct, array_like=True):
     """Roots whose timeout restarts."""
     begins: bool = False
     """The spout task starts a new run and does not wait for trees of its earlier run. Older
-    releases ignore this field.
-    """
+    releases ignore this field."""
     by: str = ""
     """The instance that sent it. This field and `worked` are as in `TupleFrame`."""
     worked: int = 0
@@ -305,7 +304,6 @@ def _runs_without(runs: Iterable[tuple[int, int]], bad: Iterable[int]) -> list[t
 
 
 def task_of(frame: TupleFrame, position: int) -> int:
-    """Return the task that emitted the tuple at a position."""
     for task, count in frame.runs:
         if position < count:
             return task

@@ -39,8 +39,7 @@ def short_run_options() -> str:
 
 def make_in_background() -> None:
     """Start a process that makes the archive, unless the archive exists. The process outlives this
-    one and runs at low priority.
-    """
+    one and runs at low priority."""
     if _is_missing(_archive()):
         subprocess.Popen(
             [sys.executable, "-m", "kstorm.dev.class_archive"],
@@ -53,8 +52,7 @@ def make_in_background() -> None:
 
 def make_archive() -> None:
     """Make the archive, unless it exists. If that fails, the reason is written to a file next to
-    it, and no process tries again until that file is removed.
-    """
+    it, and no process tries again until that file is removed."""
     archive = _archive()
     if not _is_missing(archive):
         return
@@ -86,8 +84,7 @@ def make_archive() -> None:
 
 def java_option(name: str, file: Path) -> str:
     """Return a Java option that names a file. Spark splits the options at spaces that are not
-    between quotes.
-    """
+    between quotes."""
     return f'{name}="{file}"' if " " in str(file) else f"{name}={file}"
 
 

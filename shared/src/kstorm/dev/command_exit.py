@@ -49,8 +49,7 @@ def run_command(name: str, command: Callable[[], int]) -> int:
 
 def check_report(path: Path) -> None:
     """Raise `ConfigError` if a report cannot be written to this file, so that the user learns this
-    before the run.
-    """
+    before the run."""
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise ConfigError(f"--report {path}: give a file in a folder that exists")
 
@@ -70,8 +69,7 @@ def _about_disk(error: OSError) -> str | None:
 
 def _not_lost(what: "sys.UnraisableHookArgs") -> None:
     """Repeat an interruption that occurred while Python finalized an object, because Python drops
-    such an exception.
-    """
+    such an exception."""
     if what.exc_type is KeyboardInterrupt:
         main = threading.main_thread().ident or 0
         threading.Timer(_AGAIN_SECS, lambda: signal.pthread_kill(main, signal.SIGINT)).start()

@@ -22,8 +22,7 @@ from typing import Final
 _LOOK_SECS: Final = 0.5
 _KNOWN_SECS: Final = 8.0
 """Time for which a DNS server may still resolve a deleted Service. The one of Kubernetes caches a
-response for 5 s.
-"""
+response for 5 s."""
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 _ESTABLISHED: Final = "01"
 

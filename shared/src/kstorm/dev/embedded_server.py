@@ -5,7 +5,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from kstorm.dev.failure_causes import explain_run
@@ -44,16 +43,14 @@ class EmbeddedServer(ABC):
     @property
     def process(self) -> ManagedProcess:
         """The server's process, for a caller that pauses or measures it. Raises `LocalError` before
-        the first start.
-        """
+        the first start."""
         if self._process is None:
             raise LocalError(f"{self.name} was never started")
         return self._process
 
     def start(self) -> Self:
         """Start the server and wait until it is ready. Raises `LocalError`, with the cause or the
-        end of the log, if it does not start.
-        """
+        end of the log, if it does not start."""
         if self._process is None:
             self.data_directory.mkdir(parents=True, exist_ok=True)
             arguments = self._prepare()
@@ -83,8 +80,7 @@ class EmbeddedServer(ABC):
 
     def check(self) -> None:
         """Raise `LocalError`, with the cause or the end of the log, if the server has ended
-        unexpectedly.
-        """
+        unexpectedly."""
         process = self.process
         if process.wanted and not process.alive:
             raise LocalError(self._failure(f"ended with exit code {process.returncode}", process))
@@ -115,12 +111,7 @@ class EmbeddedServer(ABC):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @abstractmethod

@@ -16,15 +16,13 @@ _NO_NETWORK: Final = (
 )
 _FULL_BYTES: Final = 8 * 2**20
 """A disk with less free space than this counts as full, because some programs remove unfinished
-files before they exit.
-"""
+files before they exit."""
 
 
 def explain_fetch(log: str, folder: Path, mirror: str = "") -> str | None:
     """Describe why packages or jars could not be fetched, and the remedy. Return None if the log
     shows no known cause. The program writes to `folder`; `mirror` explains how to use a proxy or a
-    mirror.
-    """
+    mirror."""
     found = _explain(log, folder, (_DISK, _COMPILER, _NETWORK, _RIGHTS))
     return f"{found} {mirror}".strip().removesuffix(".") if found == _NO_NETWORK else found
 
@@ -36,14 +34,12 @@ def explain_run(log: str, folder: Path) -> str | None:
 
 def cause_in(log: str, folder: Path) -> str:
     """Return the cause that `explain_run` finds in parentheses, to follow a sentence. Empty if it
-    finds none.
-    """
+    finds none."""
     found = explain_run(log, folder)
     return f" ({found})" if found else ""
 
 
 def disk_full(folder: Path) -> str:
-    """The sentence for a full disk."""
     return (
         f"the disk of {folder} is full: {_free_bytes(folder) // 2**20} MB are left. Free some space and run the same command"
         " again"

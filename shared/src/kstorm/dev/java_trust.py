@@ -43,8 +43,7 @@ def trust_options() -> list[str]:
 
 def machine_bundle() -> Path | None:
     """Return the file of the authorities' certificates: Python's default or `SSL_CERT_FILE`,
-    otherwise a well-known one.
-    """
+    otherwise a well-known one."""
     bundles = map(Path, filter(None, (ssl.get_default_verify_paths().cafile, *_BUNDLES)))
     return next((bundle for bundle in bundles if bundle.is_file()), None)
 

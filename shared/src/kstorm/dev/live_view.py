@@ -1,10 +1,8 @@
 """Show a running topology: a table that is redrawn on a terminal, otherwise a line every two
-seconds.
-"""
+seconds."""
 
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final, Self
 
 from rich.console import Console, Group, RenderableType
@@ -37,12 +35,7 @@ class LiveView:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
 

@@ -73,8 +73,7 @@ class LocalProcesses:
     """Seconds until a dead process is restarted."""
     topology_id: str = ""
     """Id of this deployment. By default the topology's name and the time in ms, so that each
-    deployment has another ID.
-    """
+    deployment has another ID."""
     workers: list[Worker] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -83,8 +82,7 @@ class LocalProcesses:
 
     def start(self) -> None:
         """…Start every component with its parallelism, bolts and ackers before the spouts that feed
-        them.
-        """
+        them."""
         config = self.topology.config
         if config.acker_tasks:
             self.scale(ACKER_COMPONENT, config.topology_acker_executors)
@@ -102,7 +100,6 @@ class LocalProcesses:
         self._tell()
 
     def of(self, component: str) -> list[Worker]:
-        """Return the workers of a component, by number."""
         return [worker for worker in self.workers if worker.component == component]
 
     def data_directory(self, name: str) -> Path:
@@ -138,8 +135,7 @@ class LocalProcesses:
         self, timeout: float = 60.0, on_wait: Callable[[list[str]], None] = lambda names: None
     ) -> None:
         """Wait until every worker is ready. Raises `LocalError` with the log of a worker that is
-        not.
-        """
+        not."""
         deadline = time.monotonic() + timeout
         while True:
             waiting = [

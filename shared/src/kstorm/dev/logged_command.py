@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from kstorm.dev import die_with_parent
@@ -28,10 +27,7 @@ class LoggedCommand:
     """
 
     def __init__(
-        self,
-        command: Sequence[str | Path],
-        log: Path,
-        folder: Path | None = None,
+        self, command: Sequence[str | Path], log: Path, folder: Path | None = None
     ) -> None:
         """`folder` is the working directory of the command; by default this process's."""
         self._words = [str(word) for word in command]
@@ -47,7 +43,6 @@ class LoggedCommand:
 
     @property
     def name(self) -> str:
-        """The name of the program."""
         return Path(self._words[0]).name
 
     def new_lines(self) -> list[str]:
@@ -81,12 +76,7 @@ class LoggedCommand:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._child.poll() is not None:
                 return

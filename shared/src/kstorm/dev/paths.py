@@ -25,8 +25,7 @@ _held_locks: list[IO[str]] = []
 
 def cache_directory() -> Path:
     """Return the folder for downloads: `KSTORM_CACHE`, otherwise `kstorm` in `XDG_CACHE_HOME` or
-    `~/.cache`.
-    """
+    `~/.cache`."""
     if chosen := os.environ.get("KSTORM_CACHE"):
         return Path(chosen).expanduser().resolve()
     base = os.environ.get("XDG_CACHE_HOME")

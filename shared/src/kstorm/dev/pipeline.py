@@ -58,8 +58,7 @@ def pipeline_process(
 
 def await_end(process: ManagedProcess, started: float, on_look: Callable[[], None]) -> None:
     """Wait until such a process has ended, and call `on_look` each second. Raises `LocalError` if
-    it still runs 15 minutes after `started`, a time of the monotonic clock.
-    """
+    it still runs 15 minutes after `started`, a time of the monotonic clock."""
     while process.alive:
         if time.monotonic() - started > _LONGEST_SECS:
             raise LocalError(
@@ -78,8 +77,7 @@ def jars_for(words: Sequence[str], environment: Mapping[str, str]) -> list[Path]
 
 def main() -> int:
     """Become the pipeline. Raises `LocalError` if the pipeline is not installed, or if there is no
-    Java.
-    """
+    Java."""
     check_installed()
     jars = {"KSTORM_PIPELINE_JARS": ",".join(map(str, jars_for(sys.argv[1:], os.environ)))}
     os.execve(  # noqa: S606

@@ -1,6 +1,5 @@
 """Run the pipeline's audit at the end of a run, to check that every message is accounted for. See
-docs/guides/audit.md.
-"""
+docs/guides/audit.md."""
 
 import json
 import time

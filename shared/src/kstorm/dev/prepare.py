@@ -42,8 +42,7 @@ def prepare() -> None:
 @contextmanager
 def _compiling() -> Iterator[None]:
     """Compile during the block, and wait for the end. A file marks that it is done. The set-up
-    removes this file when it changes the environment.
-    """
+    removes this file when it changes the environment."""
     home = os.environ.get("KSTORM_HOME")
     if home is None or (Path(home) / _COMPILED).exists():
         yield

@@ -119,8 +119,7 @@ class ManagedProcess:
 
     def stop(self, timeout: float = 10.0) -> None:
         """Send SIGTERM, wait up to `timeout` seconds, and then kill the process. Does nothing if it
-        is not running.
-        """
+        is not running."""
         with self._change_lock:
             self.wanted = False
             if self.alive:

@@ -164,8 +164,7 @@ class _ProcessLives:
         self.kind = ""
         self.last_error = (0.0, "")
         """Time of the last error by this process's clock, and its type and task. Empty if there was
-        none.
-        """
+        none."""
         self.ready = False
         self._life = (0, 0.0)
         self._past = self._present = StatusCounters()

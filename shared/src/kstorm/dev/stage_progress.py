@@ -8,7 +8,6 @@ imports only the standard library.
 import shutil
 import sys
 import time
-from types import TracebackType
 from typing import IO, Final, Self
 
 from kstorm.printable import printable
@@ -20,8 +19,7 @@ _LINE_SECS: Final = 10.0
 
 class StageProgress:
     """The line of one stage, as a context manager. If its block raises an error, the line remains
-    unfinished.
-    """
+    unfinished."""
 
     def __init__(self, stage: str, out: IO[str] | None = None) -> None:
         self._stage = stage
@@ -40,8 +38,7 @@ class StageProgress:
 
     def show(self, share: float | None = None, note: str | None = None) -> None:
         """Show the progress of the stage. `share` is from 0 to 1 and never decreases. Without
-        arguments, only the duration is updated.
-        """
+        arguments, only the duration is updated."""
         if share is not None:
             self._share = max(self._share, min(share, 1.0))
         if note is not None:
@@ -70,12 +67,7 @@ class StageProgress:
             self.show()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.end()
         elif not self._closed:

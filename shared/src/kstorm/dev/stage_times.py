@@ -19,8 +19,7 @@ _STARTED_AT: Final = "KSTORM_STARTED_AT"
 
 def started_at() -> float:
     """Return the Unix time at which the user started the command, or the current time if `./run`
-    did not start this process.
-    """
+    did not start this process."""
     with suppress(KeyError, ValueError):
         return float(os.environ[_STARTED_AT].replace(",", "."))
     return time.time()
@@ -39,8 +38,7 @@ def note_stage_time(home: Path, stage: str, seconds: float) -> None:
 
 def set_up_times(home: Path, since: float) -> Mapping[str, float]:
     """Return the duration in seconds of each stage of the set-up that ended after `since`, in
-    order.
-    """
+    order."""
     found = [each for each in _read_times(home).items() if each[1]["ended_at"] >= since]
     return {stage: times["seconds"] for stage, times in sorted(found, key=lambda each: each[1]["ended_at"])}  # fmt: skip
 

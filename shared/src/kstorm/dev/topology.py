@@ -71,8 +71,7 @@ class TopologyOptions:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the topology. Return the exit code: 0 after Ctrl-C, 1 if a local server has ended, 2 if it
-    cannot run.
-    """
+    cannot run."""
     arguments = _parser().parse_args(words)
     return run_command("kstorm dev", lambda: run(_options(arguments), Screen()))
 

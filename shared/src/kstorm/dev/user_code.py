@@ -48,7 +48,6 @@ class UserCode:
             raise LocalError(describe(error)) from None
 
     def folders(self) -> set[Path]:
-        """Return the folders of the code."""
         files = [Path(module.__file__) for module in self._modules() if module.__file__]
         return {file.parent for file in files + ([self._file] if self._file else [])} or {
             Path.cwd()

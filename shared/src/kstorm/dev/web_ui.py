@@ -1,6 +1,5 @@
 """Run the web UI next to a local run. Its process ends with the run, and the run does not depend on
-it.
-"""
+it."""
 
 import importlib
 import importlib.util

@@ -61,8 +61,7 @@ def call_at(
 
 def _initializer(function: Callable[..., Any]) -> object:
     """Return the object with the annotations of the parameters. For a class this is its `__init__`,
-    because the annotations of the class itself are those of its attributes.
-    """
+    because the annotations of the class itself are those of its attributes."""
     return getattr(function, "__init__") if isinstance(function, type) else function  # noqa: B009 - mypy accepts only getattr
 
 

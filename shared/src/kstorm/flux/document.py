@@ -131,8 +131,7 @@ class _NodeWalk:
 
     def _weigh(self, node: Node) -> None:
         """Refuse too many nested aliases, because a few lines of them can expand to billions of
-        values.
-        """
+        values."""
         below = (
             [one for _, one in node.value] if isinstance(node, MappingNode) else list(node.value)
         )
@@ -201,8 +200,7 @@ class _NodeWalk:
 
     def _read(self, node: Node, text: str) -> ScalarNode:
         """Resolve text as YAML resolves a value without quotes. Times, values that look like times,
-        and numbers that begin with 0 remain text.
-        """
+        and numbers that begin with 0 remain text."""
         tag = _tag_of(self._loader, text)
         plain = tag in _KINDS and _AMBIGUOUS.fullmatch(text) is None
         return self._scalar(node, text, tag if plain else _TEXT)
@@ -237,8 +235,7 @@ def _texts_of(text: str) -> list[str] | None:
 
 def _entry(node: Node, step: Step) -> tuple[Node, Node] | None:
     """Return the key and the value of a mapping's entry. For an item of a list, return the item
-    twice.
-    """
+    twice."""
     if isinstance(node, MappingNode) and isinstance(step, str):
         return next(_entries(node, step), None)
     if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):

@@ -199,8 +199,7 @@ def _at(place: FilePosition, function: Callable[..., R], *args: Any, **kwargs: A
 
 def _likely(wiring: Wiring, message: str) -> FilePosition | str:
     """Return the likely position of an error about the whole wiring. The message of such an error
-    names both ends of a stream, or one ID.
-    """
+    names both ends of a stream, or one ID."""
     for (emitter, bolt, _), stream in wiring.streams.items():
         if f"bolt {bolt!r}" in message and repr(emitter) in message:
             return stream.at()

@@ -72,8 +72,7 @@ class MethodDef(_Definition):
 
 class ObjectDef(_Definition):
     """An object: its class, its constructor's arguments, the properties to set, and the methods to
-    call afterwards.
-    """
+    call afterwards."""
 
     class_: Annotated[str, Meta(description="package.module:Class", extra_json_schema=_NAMED)] = (
         msgspec.field(name="class")
@@ -166,8 +165,7 @@ class IncludeDef(_Definition):
 
 class SourceDef(_Definition):
     """A function that returns the topology. Its parameters `name` and `config` receive the values
-    of this file.
-    """
+    of this file."""
 
     function: Annotated[str, Meta(description="package.module:function", extra_json_schema=_NAMED)]
     args: Args = []

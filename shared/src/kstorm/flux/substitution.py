@@ -30,8 +30,7 @@ class Replacements:
 
     def get(self, name: str, items: Callable[[str], list[str] | None]) -> str:
         """Return the value of a name. `items` splits a text that is a list into its items. Raises
-        `ConfigError` if the name is unknown.
-        """
+        `ConfigError` if the name is unknown."""
         if name.startswith(_ENVIRONMENT):
             return self._variable(name.removeprefix(_ENVIRONMENT))
         item = _ITEM.fullmatch(name)

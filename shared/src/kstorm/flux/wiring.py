@@ -1,6 +1,5 @@
 """The definitions of a file and of all files that it includes. Each definition records its source
-file.
-"""
+file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,8 +49,7 @@ class Wiring:
 
     def add(self, other: "Wiring", *, override: bool) -> None:
         """Add the definitions of another file. If a name exists in both, the existing definition is
-        kept unless `override`.
-        """
+        kept unless `override`."""
         if other.name is not None and (override or self.name is None):
             self.name = other.name
         if other.source is not None and (override or self.source is None):

@@ -15,11 +15,11 @@ from kstorm.formats.protobuf_plan import (
     MessageTypes,
     WireType,
 )
+from kstorm.formats.varint import DamagedError, varint_at
 
 MOST_LEVELS: Final = 200
 """Maximum nesting of messages. The decoder's limit is 100, but starts again in each `Any`."""
 
-_LONGEST_NUMBER: Final = 10
 _PIECE: Final = 1 << 16
 _CONTINUED: Final = bytes(range(128, 256))
 """Bytes of a varint, except the last one."""
@@ -29,10 +29,6 @@ _STEP: Final = 7
 
 class TooLargeError(ValueError):
     """A message that contains too much."""
-
-
-class DamagedError(ValueError):
-    """Bytes that are not a message that the decoder reads."""
 
 
 def count(kinds: MessageTypes, data: bytes, at: int, most: int) -> int:
@@ -64,7 +60,7 @@ class _MessageScan:
         self._enter(kind)
         seen, spans = 0, {}
         while at < end:
-            tag, at = self._number(at)
+            tag, at = varint_at(self._data, at)
             if tag & _STEP == WireType.GROUP_END:
                 if tag & ~_STEP != group:
                     raise _damaged()
@@ -109,13 +105,13 @@ class _MessageScan:
         stop = end + 1
         match tag & _STEP:
             case WireType.NUMBER:
-                stop = self._number(at)[1]
+                stop = varint_at(self._data, at)[1]
             case WireType.EIGHT:
                 stop = at + 8
             case WireType.FOUR:
                 stop = at + 4
             case WireType.LENGTH:
-                length, at = self._number(at)
+                length, at = varint_at(self._data, at)
                 stop = at + length
             case WireType.GROUP:
                 inner = field.kind if field and field.kind else UNKNOWN
@@ -146,20 +142,6 @@ class _MessageScan:
         self.values += values
         if self.values > self._most:
             raise TooLargeError(f"it has more than {self._most:,} values, including nested ones")
-
-    def _number(self, at: int) -> tuple[int, int]:
-        """Return a varint and its end offset."""
-        data = self._data
-        byte = data[at]
-        found, shift = byte & 0x7F, 7
-        while byte > 127:
-            if shift == 7 * _LONGEST_NUMBER:
-                raise DamagedError(f"it has a number of more than {_LONGEST_NUMBER} bytes")
-            at += 1
-            byte = data[at]
-            found |= (byte & 0x7F) << shift
-            shift += 7
-        return found, at + 1
 
 
 def _damaged() -> DamagedError:

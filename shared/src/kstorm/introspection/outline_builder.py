@@ -30,11 +30,7 @@ def outline_of(topology: Topology) -> Outline:
         list(_components(topology)),
         [
             OutlineEdge(
-                each.component,
-                each.stream,
-                bolt.id,
-                str(each.grouping),
-                _grouped_by(each.grouping),
+                each.component, each.stream, bolt.id, str(each.grouping), _grouped_by(each.grouping)
             )
             for bolt in topology.bolts
             for each in bolt.inputs

@@ -20,8 +20,7 @@ LOGIN_HEADER: Final = "X-Kstorm-Token"
 
 class StateVersion(msgspec.Struct, frozen=True):
     """The checkpoint that an answer reflects. The answer contains everything in the checkpoint, and
-    no later changes.
-    """
+    no later changes."""
 
     offset: int
     """Last offset of the task's changelog in the checkpoint, or -1 if it was never written."""

@@ -30,8 +30,7 @@ log = logging.getLogger(__name__)
 
 _TRY_AGAIN_SECS: Final = 0.05
 _TELL_AFTER: Final = 40
-"""Number of retries before the wait is reported. A first registry lookup normally takes a few ms.
-"""
+"""Number of retries before the wait is reported. A first registry lookup normally takes a few ms."""
 
 
 class KafkaBolt(KafkaBoltSettings, Bolt):
@@ -136,8 +135,7 @@ class KafkaBolt(KafkaBoltSettings, Bolt):
 
     async def cleanup(self) -> None:
         """Close the bolt's own producer, if any. Tuples that are still held are replayed to another
-        task.
-        """
+        task."""
         self._held.clear()
         await self._writer.close()
         for serializer in (self._key_serializer, self._value_serializer):
@@ -162,8 +160,7 @@ class KafkaBolt(KafkaBoltSettings, Bolt):
 
     def _write_or_hold(self, topic: str, tuple: Tuple) -> None:
         """Hold the tuple if its record cannot be built yet, or if earlier tuples are held, to keep
-        the order.
-        """
+        the order."""
         if self._held:
             self._held.add(topic, tuple)
             return
@@ -262,8 +259,7 @@ class KafkaBolt(KafkaBoltSettings, Bolt):
         self, topic: str, tuple: Tuple, write: Callable[[str, Tuple], None]
     ) -> None:
         """Fail the tuple if writing raises an error other than `NotYetError`, because no caller
-        handles errors.
-        """
+        handles errors."""
         try:
             write(topic, tuple)
         except NotYetError:

@@ -10,6 +10,9 @@ class Partition(NamedTuple):
     topic: str
     partition: int
 
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
 
 class Broker(NamedTuple):
     """A broker's address."""

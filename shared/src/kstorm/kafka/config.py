@@ -25,8 +25,7 @@ SPOUTS_OWN_PROPERTIES: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "error",
 }
 """librdkafka consumer properties that users cannot change. The spout itself manages its offsets and
-handles an offset that is out of range.
-"""
+handles an offset that is out of range."""
 
 EARLIEST_TIME: Final = -2
 """`start_offset_time`: start at the oldest message in the topic."""
@@ -49,16 +48,10 @@ class ProcessingGuarantee(Enum):
     NO_GUARANTEE = auto()
     """A message is finished as soon as it is emitted. The offset is stored every
     `state_update_interval_ms`. Failed messages are lost. After a crash, messages emitted since the
-    last write are emitted again. Tuple trees are not tracked.
-    """
+    last write are emitted again. Tuple trees are not tracked."""
 
 
-_CHECKED_BELOW: Final = (
-    "hosts",
-    "processing_guarantee",
-    "start_offset_time",
-    "zk_servers",
-)
+_CHECKED_BELOW: Final = ("hosts", "processing_guarantee", "start_offset_time", "zk_servers")
 """Fields whose own checks name the possible values."""
 
 
@@ -92,8 +85,7 @@ class KafkaConfig:
     """Maximum milliseconds that a broker delays its response while there are no new messages
     (`fetch.wait.max.ms`). Brokers return new messages immediately, regardless of this value.
     Storm's default is 10,000. kstorm's is lower, because one connection serves all partitions of a
-    broker, and a newly assigned partition waits for the pending fetch (up to 8.5 s in a test).
-    """
+    broker, and a newly assigned partition waits for the pending fetch (up to 8.5 s in a test)."""
 
     buffer_size_bytes: int = field(default=1024 * 1024, kw_only=True)
     """Bytes of the socket receive buffer (`socket.receive.buffer.bytes`). 0: system default."""
@@ -118,8 +110,7 @@ class KafkaConfig:
     max_offset_behind: int | None = field(default=None, kw_only=True)
     """Maximum distance in offsets. If a stored offset is further behind the offset of
     `start_offset_time`, the partition starts there instead. A failed message that is further behind
-    the newest emitted message becomes a dead letter. None: no limit.
-    """
+    the newest emitted message becomes a dead letter. None: no limit."""
 
     use_start_offset_time_if_offset_out_of_range: bool = field(default=True, kw_only=True)
     """Start again at `start_offset_time` if the broker does not have the offset to read from (the
@@ -204,8 +195,7 @@ class SpoutConfig(KafkaConfig):
     id: str = ""
     """Required. Identifies this spout as a reader of the topic. It names the node under `zk_root`
     and the consumer group that shows the lag. Do not change it between deployments, because the
-    spout would not find its stored offsets. It must be unique per spout.
-    """
+    spout would not find its stored offsets. It must be unique per spout."""
 
     zk_servers: Sequence[str] | None = field(default=None, kw_only=True)
     """Hosts of the offsets' ZooKeeper. None: the service's own (`KSTORM_ZOOKEEPER`)."""
@@ -220,8 +210,7 @@ class SpoutConfig(KafkaConfig):
 
     state_update_interval_ms: int = field(default=2000, kw_only=True)
     """Milliseconds between two writes of changed offsets. After a crash, the messages of at least
-    this time are repeated.
-    """
+    this time are repeated."""
 
     event_time: str | Callable[[Tuple], Any] | None = field(default=None, kw_only=True)
     """The event time of a message, in Unix milliseconds: a field of its tuples, or a function of a
@@ -258,8 +247,7 @@ class SpoutConfig(KafkaConfig):
     max_uncommitted_offsets: int = field(default=200_000, kw_only=True)
     """Maximum distance, in offsets of one partition, from the oldest unfinished message to the
     newest emitted one. It limits the repeated messages after a crash, and the memory for failed
-    messages. At the limit, only retries are emitted. (storm-kafka-client: 10,000,000.)
-    """
+    messages. At the limit, only retries are emitted. (storm-kafka-client: 10,000,000.)"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -309,8 +297,7 @@ class SpoutConfig(KafkaConfig):
 
     def zk_path_of(self, topic: str) -> str:
         """The parent node of a topic's partitions: with a wildcard the topic's own node, otherwise
-        the spout's.
-        """
+        the spout's."""
         return f"{self.zk_path}/{topic}" if self.kafka_topic_wildcard_match else self.zk_path
 
     @property

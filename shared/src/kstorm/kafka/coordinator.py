@@ -13,15 +13,16 @@ partitions.
 """
 
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import inf
+from typing import ClassVar
 
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
+from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.finished_ranges import FinishedRange, moved_range
-from kstorm.kafka.offset_committer import OffsetCommitter, default_outcome, skipped_range
+from kstorm.kafka.offset_committer import OffsetCommitter, default_outcome
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.partition_assignment import (
     calculate_partitions_for_task,
@@ -29,14 +30,8 @@ from kstorm.kafka.partition_assignment import (
 )
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.partition_times import PartitionTimes
-from kstorm.kafka.ports import (
-    Broker,
-    OffsetStore,
-    Ownership,
-    Partition,
-    SourceFault,
-    SourceReader,
-)
+from kstorm.kafka.ports import Broker, OffsetStore, Ownership, Partition, SourceFault, SourceReader
+from kstorm.kafka.start_offset import StartOffsets
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 from kstorm.topology.event_time import Latest
 
@@ -57,8 +52,7 @@ class _AssignedPartition:
     partition: Partition
     late: bool = False
     """True if it was found after this task's first look-up. In this case its existing messages must
-    not be skipped.
-    """
+    not be skipped."""
     manager: PartitionManager | None = None
     """None until the partition is started."""
     begin: int | None = None
@@ -69,8 +63,11 @@ class _AssignedPartition:
     """No further attempt before this time."""
 
 
-class PartitionCoordinator(ABC):
+class PartitionCoordinator:
     """Owns the `PartitionManager`s of one spout task."""
+
+    looks_again: ClassVar[bool]
+    """True if partitions may be added, removed or moved to another leader."""
 
     def __init__(
         self,
@@ -92,7 +89,7 @@ class PartitionCoordinator(ABC):
         self._collector = collector
         self._source = source
         self._offsets = offsets
-        self._topology = topology
+        self._starts = StartOffsets(config, source, offsets, topology)
         self._storing = storing
         self._rest = default_outcome(config, context.topology)
         self._slots: dict[Partition, _AssignedPartition] = {}
@@ -101,21 +98,10 @@ class PartitionCoordinator(ABC):
         self._now = 0.0
         self._known: Mapping[Partition, Broker] = {}
         self._looked = False
+        self._next_look = -inf
         # The latest fault per partition, with its time.
         self._heard: dict[Partition | None, tuple[str, float]] = {}
         self._epochs = 0
-
-    @abstractmethod
-    def _look(self, now: float) -> None:
-        """Start a look-up of partitions if it is due."""
-
-    @abstractmethod
-    def _look_soon(self, now: float) -> None:
-        """Schedule an early look-up after a read error: partitions or leaders may have changed."""
-
-    def refresh(self) -> None:
-        """Start a look-up of partitions. A later `tick` applies the result."""
-        self._source.refresh(self._config.topic)
 
     def tick(self, now: float) -> None:
         """Update `managers`."""
@@ -131,7 +117,7 @@ class PartitionCoordinator(ABC):
                 if slot.manager is None:
                     self._start(slot, now)
                 elif slot.out_of_range:
-                    self._start_over(slot, now)
+                    self._start_over(slot, slot.manager, now)
                 if slot.manager is not None:
                     running.append(slot.manager)
             elif ownership is _FENCED:
@@ -150,10 +136,9 @@ class PartitionCoordinator(ABC):
         return (slot.manager for slot in self._slots.values() if slot.manager is not None)
 
     def assigned(self) -> list[tuple[Partition, PartitionManager | None]] | None:
-        """Return this task's partitions with their managers. A manager is None until its partition
-        is started.
+        """Return this task's partitions with their managers, or None while they are unknown.
 
-        None while the partitions are unknown.
+        A manager is None until its partition is started.
         """
         if not self._known:
             return None
@@ -201,6 +186,13 @@ class PartitionCoordinator(ABC):
             self._drop(slot, "its last finished range was not written to Kafka")
         self._leaving.clear()
 
+    def _look(self, now: float) -> None:
+        if now >= self._next_look:
+            self._source.refresh(self._config.topic)
+            often = self._config.hosts.refresh_freq_secs
+            wait = often if self._known else _UNKNOWN_TOPIC_REFRESH_SECS
+            self._next_look = now + wait if self.looks_again else inf
+
     def _take_notice(self) -> None:
         known = self._source.partitions(self._config.topic)
         if known is None or known is self._known:
@@ -222,9 +214,7 @@ class PartitionCoordinator(ABC):
             mine = calculate_partitions_of_topics_for_task(partitions, total, index)
         else:
             mine = calculate_partitions_for_task(partitions, total, index)
-        log.info(
-            "task %d of %d reads %s", index + 1, total, ", ".join(map(_name, mine)) or "nothing"
-        )
+        log.info("task %d of %d reads %s", index + 1, total, ", ".join(map(str, mine)) or "nothing")
         for partition in [held for held in self._slots if held not in mine]:
             self._leave(self._slots[partition], "the topic no longer has it")
             del self._slots[partition]
@@ -236,71 +226,27 @@ class PartitionCoordinator(ABC):
             return
         partition = slot.partition
         try:
-            stored = self._resumable(self._offsets.load(partition))
+            stored = self._starts.stored(partition)
         except ConfigError as error:
             self._collector.report_error(error)
             slot.rest_until = now + self._config.hosts.refresh_freq_secs
             return
-        offset = self._resume_at(slot, stored) if slot.begin is None else slot.begin
+        is_chosen = slot.begin is not None
+        offset = (
+            slot.begin if is_chosen else self._starts.resume_at(partition, stored, late=slot.late)
+        )
         if offset is None:
             return
         # A stored `group` comes from an exactly-once run. Storing the offset again removes the
         # group, so that the offset takes precedence from then on.
-        if stored is None or stored.offset != offset or stored.group:
-            if slot.begin is None:
-                log.info(
-                    "%s starts at offset %d, stored: %s",
-                    _name(partition),
-                    offset,
-                    stored.offset if stored else "none",
-                )
-                self._begin(
-                    slot,
-                    offset,
-                    skipped_range(
-                        self._config, self._offsets.stored_offset(partition), stored, offset
-                    ),
-                )
-            return
-        if slot.begin is None:
-            log.info("%s continues at offset %d", _name(partition), offset)
-        self._read(slot, offset, stored)
-
-    def _resumable(self, stored: StoredOffset | None) -> StoredOffset | None:
-        """Return the stored offset, or None if it is another deployment's and must be ignored.
-
-        In that case this deployment's start offset is stored immediately, even if the offset is the
-        same. After a crash, this identifies the deployment.
-        """
-        ignored = (
-            self._config.ignore_zk_offsets
-            and stored is not None
-            and stored.topology.id != self._topology.id
-        )
-        return None if ignored else stored
-
-    def _resume_at(self, slot: _AssignedPartition, stored: StoredOffset | None) -> int | None:
-        """Return the offset to start at, or None while it is being looked up."""
-        behind = self._config.max_offset_behind
-        if stored is None:
-            return self._look_up_start(slot)
-        if behind is None:
-            return stored.offset
-        start = self._look_up_start(slot)
-        if start is None:
-            return None
-        return start if start - stored.offset > behind else stored.offset
-
-    def _look_up_start(self, slot: _AssignedPartition) -> int | None:
-        """Return the current offset of `start_offset_time`.
-
-        For a partition that was found later, `LATEST_TIME` means its beginning: its messages were
-        written while the spout was running.
-        """
-        time = self._config.start_offset_time
-        return self._source.offset_for(
-            slot.partition, EARLIEST_TIME if slot.late and time == LATEST_TIME else time
-        )
+        if stored is not None and stored.offset == offset and not stored.group:
+            if not is_chosen:
+                log.info("%s continues at offset %d", partition, offset)
+            self._read(slot, offset, stored)
+        elif not is_chosen:
+            there = stored.offset if stored else "none"
+            log.info("%s starts at offset %d, stored: %s", partition, offset, there)
+            self._begin(slot, offset, self._starts.skipped(partition, stored, offset))
 
     def _begin(self, slot: _AssignedPartition, offset: int, skipped: FinishedRange | None) -> None:
         """Store a new start offset, after the record of the range that it skips.
@@ -323,24 +269,21 @@ class PartitionCoordinator(ABC):
         else:
             slot.begin, slot.rest_until = None, self._now + _REFUSED_REST_SECS
 
-    def _start_over(self, slot: _AssignedPartition, now: float) -> None:
+    def _start_over(self, slot: _AssignedPartition, manager: PartitionManager, now: float) -> None:
         """Choose a new offset if the broker no longer has the one to read next."""
-        manager = slot.manager
-        if manager is None:
-            return
         if not self._config.use_start_offset_time_if_offset_out_of_range:
             if now >= slot.rest_until:
                 slot.out_of_range = False
                 self._assign(manager, manager.next_offset)
             return
-        offset = self._look_up_start(slot)
+        offset = self._starts.current(slot.partition, late=slot.late)
         if offset is None:
             return
         slot.out_of_range = False
         ahead = offset >= manager.next_offset
         if ahead:
             why = f"the broker no longer has offset {manager.next_offset}"
-            manager.skip_to(offset, why)
+            manager.outcomes.skip(manager.read_to, offset, why)
         else:
             why = (
                 f"the log ends before {manager.next_offset}, so it is not the one that was read; "
@@ -348,20 +291,16 @@ class PartitionCoordinator(ABC):
             )
         if ahead and (manager.pending or manager.waiting):
             # The messages in between are lost. This manager still finishes the messages in flight.
-            log.warning("%s continues at offset %d: %s", _name(slot.partition), offset, why)
+            log.warning("%s continues at offset %d: %s", slot.partition, offset, why)
             self._assign(manager, offset)
             return
-        log.warning("%s starts again at offset %d: %s", _name(slot.partition), offset, why)
+        log.warning("%s starts again at offset %d: %s", slot.partition, offset, why)
         self._source.unassign(slot.partition)
         self._storing.drop(manager)
         slot.manager, slot.rest_until = None, 0.0
-        self._begin(
-            slot,
-            offset,
-            manager.outcomes.until(offset)
-            if ahead
-            else moved_range(manager.outcomes.start, offset, why),
-        )
+        outcomes = manager.outcomes
+        moved = outcomes.until(offset) if ahead else moved_range(outcomes.start, offset, why)
+        self._begin(slot, offset, moved)
 
     def _read(self, slot: _AssignedPartition, offset: int, found: StoredOffset) -> None:
         """Start reading at a stored offset, without emitting its `done` offsets again.
@@ -410,11 +349,9 @@ class PartitionCoordinator(ABC):
     def _drop(self, slot: _AssignedPartition, why: str | None) -> None:
         if slot.manager is not None:
             if why:
+                pending = slot.manager.pending
                 log.warning(
-                    "%s is dropped with %d messages in flight: %s",
-                    _name(slot.partition),
-                    slot.manager.pending,
-                    why,
+                    "%s is dropped with %d messages in flight: %s", slot.partition, pending, why
                 )
             self._storing.drop(slot.manager)
             slot.manager = None
@@ -425,15 +362,14 @@ class PartitionCoordinator(ABC):
 
     def _note(self, fault: SourceFault, now: float) -> None:
         self._collector.report_error(BrokerError(fault.reason))
-        self._look_soon(now)
+        if self.looks_again:
+            self._next_look = min(self._next_look, now + _FAULT_REFRESH_SECS)
         slot = self._slots.get(fault.partition) if fault.partition else None
         if slot is not None and slot.manager is not None and fault.undecodable is not None:
             self._assign(slot.manager, slot.manager.pass_over(*fault.undecodable, fault.reason))
-        begins_anew = (
-            fault.out_of_range and self._config.use_start_offset_time_if_offset_out_of_range
-        )
+        starts_over = self._config.use_start_offset_time_if_offset_out_of_range
         # In all other cases the spout continues to read.
-        if fault.undecodable is None and not begins_anew:
+        if fault.undecodable is None and not (fault.out_of_range and starts_over):
             self._heard[fault.partition] = fault.reason, now
         if slot is not None and fault.out_of_range:
             slot.out_of_range = True
@@ -446,32 +382,10 @@ class ZkCoordinator(PartitionCoordinator):
     The name is Storm's. The `hosts` determine whether it queries ZooKeeper or Kafka.
     """
 
-    _next_refresh = float("-inf")
-
-    def _look(self, now: float) -> None:
-        if now >= self._next_refresh:
-            self.refresh()
-            wait = (
-                self._config.hosts.refresh_freq_secs if self._known else _UNKNOWN_TOPIC_REFRESH_SECS
-            )
-            self._next_refresh = now + wait
-
-    def _look_soon(self, now: float) -> None:
-        self._next_refresh = min(self._next_refresh, now + _FAULT_REFRESH_SECS)
+    looks_again = True
 
 
 class StaticCoordinator(PartitionCoordinator):
     """Takes the partitions listed in `StaticHosts`, once."""
 
-    _asked = False
-
-    def _look(self, now: float) -> None:
-        if not self._asked:
-            self._asked = True
-            self.refresh()
-
-    def _look_soon(self, now: float) -> None: ...
-
-
-def _name(partition: Partition) -> str:
-    return f"{partition.topic}[{partition.partition}]"
+    looks_again = False

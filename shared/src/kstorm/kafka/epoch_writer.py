@@ -21,7 +21,6 @@ class EpochTask(Protocol):
 
         Raises `BrokerError` if one of them cannot be written. Then none is written.
         """
-        ...
 
 
 class EpochWriter:

@@ -57,8 +57,7 @@ class FinishedRange(
     v: int
     reading: str = ""
     """The ZooKeeper node of the partition's offset. It is part of the record because two spouts may
-    read the same topic.
-    """
+    read the same topic."""
     spout: str = ""
     task: int = 0
     """Topology-wide id of the spout task, or 0 if an operator moved the offset."""
@@ -149,8 +148,7 @@ class OffsetOutcomes:
 
     def gap(self, first: int, end: int) -> None:
         """Record offsets without a message. Offsets that are already recorded as skipped remain
-        skipped.
-        """
+        skipped."""
         if self._claims:
             return
         for skip in self._skipped:

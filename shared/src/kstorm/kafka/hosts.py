@@ -33,8 +33,7 @@ class KafkaHosts(BrokerHosts):
 
     refresh_freq_secs: float = 60.0
     """Seconds between two look-ups of partitions. New partitions and topics are found within this
-    time.
-    """
+    time."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -58,8 +57,7 @@ class ZkHosts(BrokerHosts):
 
     refresh_freq_secs: float = 60.0
     """Seconds between two look-ups of partitions. New partitions and topics are found within this
-    time.
-    """
+    time."""
 
     tls: bool = True
     """Apply `KSTORM_ZOOKEEPER_TLS`, if set, to this ZooKeeper too. False: connect without TLS."""

@@ -21,11 +21,9 @@ class TupleToKafkaMapper(Protocol):
 
     def get_key_from_tuple(self, tuple: Tuple) -> Any:
         """Return the record's key, or None."""
-        ...
 
     def get_message_from_tuple(self, tuple: Tuple) -> Any:
         """Return the record's value, or None for a tombstone."""
-        ...
 
 
 class FieldNameBasedTupleToKafkaMapper:
@@ -44,8 +42,7 @@ class FieldNameBasedTupleToKafkaMapper:
 
     def get_message_from_tuple(self, tuple: Tuple) -> Any:
         """Return the message field's value. Raises `KeyError` if the tuple lacks it, so that the
-        tuple fails.
-        """
+        tuple fails."""
         return tuple[self.message_field]
 
     def columns_of_batch(self, batch: TupleBatch) -> Columns:
@@ -66,7 +63,6 @@ class TopicSelector(Protocol):
 
     def get_topic(self, tuple: Tuple) -> str | None:
         """Return the topic, or None to write nothing."""
-        ...
 
 
 class DefaultTopicSelector:

@@ -8,8 +8,7 @@ from kstorm.errors import KstormError
 
 class SourceMessage(Protocol):
     """A message as read. It has the methods of `confluent_kafka.Message`, so that it needs no
-    wrapper.
-    """
+    wrapper."""
 
     def topic(self) -> str: ...
 
@@ -19,19 +18,15 @@ class SourceMessage(Protocol):
 
     def key(self) -> bytes | None:
         """Return the key, or None."""
-        ...
 
     def value(self) -> bytes | None:
         """Return the value, or None for a tombstone."""
-        ...
 
     def headers(self) -> Sequence[tuple[str, str | bytes | None]] | None:
         """Return header names and values, or None without headers."""
-        ...
 
     def timestamp(self) -> tuple[int, int]:
         """Return the timestamp type and the timestamp in ms since 1970. Type 0: no timestamp."""
-        ...
 
 
 class UndecodableBatchError(KstormError):

@@ -11,8 +11,7 @@ MOST_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """Default maximum bytes of a message including its key, see `KafkaConfig.max_message_bytes`."""
 MOST_VALUES: Final = 400_000
 """Default maximum number of values in a message, nested ones included. This is also the limit of a
-tuple.
-"""
+tuple."""
 
 # Possessive quantifiers do not backtrack, so a long string takes no extra memory. The closing quote
 # is optional, so an unterminated string extends to the end of the data. Otherwise it would be

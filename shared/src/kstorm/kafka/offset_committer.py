@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kstorm.errors import BrokerError, FencedError, KstormError
 from kstorm.kafka.completed_ranges import Run
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
-from kstorm.kafka.finished_ranges import ACKED, CLAIMED, COMMITTED, FinishedRange, moved_range
+from kstorm.kafka.finished_ranges import ACKED, CLAIMED, COMMITTED, FinishedRange
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.ports import (
@@ -43,8 +43,7 @@ _NOT_STORED: Final = (
 
 class _Write(Struct, eq=False):
     """A manager's range that is being written to Kafka. It exists until the broker responds, or
-    until the manager is dropped.
-    """
+    until the manager is dropped."""
 
     offset: int
     """The offset to store once Kafka has the range."""
@@ -124,8 +123,7 @@ class OffsetCommitter:
 
     def when_written(self, manager: PartitionManager, act: Callable[[], None]) -> None:
         """Call `act` as soon as no range of the manager is being written, or immediately if none
-        is.
-        """
+        is."""
         if (write := self._writes.get(manager)) is not None:
             write.then = act
         else:
@@ -133,8 +131,7 @@ class OffsetCommitter:
 
     def drop(self, manager: PartitionManager) -> None:
         """Stop storing offsets of a manager, regardless of later reports, because its partition is
-        taken over or started again.
-        """
+        taken over or started again."""
         self._writes.pop(manager, None)
 
     def _save_above(self, manager: PartitionManager) -> None:
@@ -238,24 +235,3 @@ def default_outcome(config: SpoutConfig, topology: Topology) -> str:
     if topology.config.acker_tasks:
         return ACKED
     return COMMITTED if topology.config.exactly_once else CLAIMED
-
-
-def skipped_range(
-    config: SpoutConfig, before: int | None, found: StoredOffset | None, offset: int
-) -> FinishedRange | None:
-    """Return the range that is skipped by starting a partition at `offset`.
-
-    `before` is the stored offset. `found` is the offset from which the spout resumes. With exactly
-    once, this is its position.
-    """
-    start = f"the offset of start_offset_time={config.start_offset_time}"
-    if found is not None:
-        why = f"more than max_offset_behind={config.max_offset_behind} behind {start}"
-    elif before is not None:
-        why = (
-            "another deployment's offset is ignored (ignore_zk_offsets), so the partition is read "
-            f"from {start}"
-        )
-    else:
-        why = f"nothing was stored, so the partition is read from {start}"
-    return moved_range(before or 0, offset, why, position=0 if found is None else found.offset)

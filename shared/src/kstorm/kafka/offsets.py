@@ -35,8 +35,7 @@ class TopologyRef(msgspec.Struct, frozen=True):
 
 class BrokerRef(msgspec.Struct, frozen=True):
     """The partition's leader when an offset was stored. It is informational, and not used to
-    connect.
-    """
+    connect."""
 
     host: str
     port: int
@@ -50,8 +49,7 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
     topic: str
     group: str = ""
     """The consumer group whose position takes precedence. "": `offset` takes precedence over any
-    position.
-    """
+    position."""
     done: list[Run] = []
     """Finished runs above `offset`, in order."""
     reached: int | None = None
@@ -78,8 +76,7 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def from_json(cls, data: bytes, partition: Partition, where: str) -> "StoredOffset":
         """Decode data found at `where`. Raises `ConfigError` if the data is not an offset of the
-        partition.
-        """
+        partition."""
         try:
             stored = msgspec.json.decode(data, type=cls)
             if not 0 <= stored.offset <= _MAX_OFFSET:
@@ -97,7 +94,7 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
         if (stored.topic, stored.partition) != partition:
             raise ConfigError(
                 f"{where} holds the offset of {stored.topic}[{stored.partition}], not of "
-                f"{partition.topic}[{partition.partition}]: two spouts share one zk_root and id; "
+                f"{partition}: two spouts share one zk_root and id; "
                 "give each its own id"
             )
         return stored

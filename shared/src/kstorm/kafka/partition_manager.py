@@ -15,31 +15,27 @@ tracked. `kstorm.kafka.finished_ranges` records the outcome of each offset.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, Final
+from math import inf
+from typing import Any
 
 from msgspec import Struct
 
-from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE, kind_of, kind_of_note
+from kstorm.core.dead_letters import REFUSED, UNDECODABLE, kind_of, text_of
 from kstorm.core.failure_notes import note_of
 from kstorm.errors import NotYetError
 from kstorm.kafka.completed_ranges import CompletedRanges, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.emitting import emit_message, explain_unemittable
-from kstorm.kafka.failures import Failures
+from kstorm.kafka.failures import Cause, Failures
 from kstorm.kafka.finished_ranges import ACKED, OffsetOutcomes
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
 from kstorm.kafka.partition_times import PartitionTimes
 from kstorm.kafka.ports import Partition, SourceMessage
-from kstorm.kafka.retry import make_retry_manager
-from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import Values, deserializer
-from kstorm.kafka.spout_dead_letters import Cause, why_failed, write_letter
 from kstorm.topology import SpoutOutputCollector
-
-_EVERY_OFFSET: Final = float("inf")
 
 
 class KafkaMessageId(Struct, frozen=True, gc=False):
@@ -49,8 +45,7 @@ class KafkaMessageId(Struct, frozen=True, gc=False):
     offset: int
     epoch: int
     """Identifies the period during which the task reads this partition. Trees from an earlier
-    period do not finish messages of a later one.
-    """
+    period do not finish messages of a later one."""
     attempt: int
     """1 for the first emission. A message with several tuples can have trees of two attempts in
     flight at the same time."""
@@ -73,8 +68,7 @@ class PartitionManager:
 
     `offset` is the first one to emit. `stored` is the one in the offset store, if any, and `done`
     are the finished runs above it. `rest` is the outcome of finished messages that are not an
-    exception. `unix_ms` is the current time. `times` are the event times of its messages, if they are
-    used.
+    exception. `unix_ms` is the current time. `times` are the messages' event times, if used.
     """
 
     def __init__(
@@ -104,39 +98,27 @@ class PartitionManager:
         self.paused = False
         """True if the spout has paused fetching of this partition."""
         self.times = times
-        self.most_to_store: float = _EVERY_OFFSET
+        self.most_to_store: float = inf
         """Upper limit for the stored offset, even if later messages are finished."""
-        self.retries = 0
-        """Number of failed messages that wait to be emitted again."""
         self.claimed = offset
         """With `AT_MOST_ONCE`: end of the messages to emit once this offset is stored."""
         self._claims = config.processing_guarantee is ProcessingGuarantee.AT_MOST_ONCE
         self._tracks = config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         # Messages below this offset may be emitted.
-        self._granted: float = offset if self._claims else _EVERY_OFFSET
-        self.outcomes = OffsetOutcomes(
-            offset if stored is None else stored,
-            offset,
-            rest=rest,
-            claims=self._claims,
-            now=unix_ms,
-        )
+        self._granted: float = offset if self._claims else inf
+        start = offset if stored is None else stored
+        self.outcomes = OffsetOutcomes(start, offset, rest=rest, claims=self._claims, now=unix_ms)
         """Outcomes of the offsets after the last confirmed range."""
         self.not_yet: NotYetError | None = None
         """The reason why the next message cannot be read yet, or None if it can."""
-        self.failures = Failures(*partition)
+        self.failures = Failures(partition, config, collector)
         self._pending: dict[int, _Pending] = {}
         self._collector = collector
         self._stream = config.output_stream_id
-        self._deserialize: Callable[[SourceMessage], Iterable[Values] | None] = deserializer(
-            config.scheme, config.max_message_bytes
-        )
-        self._retry: FailedMessageRetryManager = make_retry_manager(config)
+        self._deserialize = deserializer(config.scheme, config.max_message_bytes)
         self._max_uncommitted = config.max_uncommitted_offsets
-        self._max_behind = config.max_offset_behind
         self._above = CompletedRanges(done)
-        # The known end of the partition. There is no message between the last one that was read and
-        # this end.
+        # The known end of the partition: no message lies between the last one read and this end.
         self._end = offset
         # Lower bound of `last_completed_offset`, so that the limit needs no search per message.
         self._floor = offset
@@ -160,24 +142,31 @@ class PartitionManager:
 
     def retry(self, now: float) -> bool:
         """Emit one message whose retry is due. Returns True if one was readable."""
-        offset = self._retry.next_failed_message_to_retry(now)
+        offset = self.failures.due(now)
         if offset is None:
             return False
         pending = self._pending.get(offset)
         if pending is None or pending.trees:
-            self._forget(offset)  # a custom policy returned a message that does not wait
+            self.failures.done(offset)  # a custom policy returned a message that does not wait
             return False
-        tuples: Sequence[Values] = ()
-        failure: Exception | None = None
+        found: Sequence[Values] | Exception
         try:
-            tuples = list(self._deserialize(pending.message) or ())
+            found = list(self._deserialize(pending.message) or ())
         except NotYetError as error:
             # The retry stays due, and does not count as an attempt.
             self.not_yet = error
             return False
         except Exception as error:  # noqa: BLE001 - a user's scheme may raise anything
-            failure = error
-        self._emit_again(offset, tuples, failure)
+            found = error
+        self.failures.retry_started(offset)
+        pending.attempt += 1
+        if isinstance(found, Exception):
+            self._give_up_unreadable(pending, offset, found)
+        elif not found:
+            self.outcomes.empty(offset)
+            self._finish(offset)
+        else:
+            self._emit_again(pending, offset, found)
         return True
 
     def take(
@@ -188,8 +177,7 @@ class PartitionManager:
         Their tuples are appended to `rows` and a message id per tuple to `ids`, until it has `room`
         entries. Returns the number of messages.
         """
-        waiting, pending, taken = self.waiting, self._pending, 0
-        already = len(rows)
+        waiting, pending, taken, already = self.waiting, self._pending, 0, len(rows)
         partition, epoch, most = self.partition, self.epoch, self._max_uncommitted
         self.not_yet = None
         while waiting and taken < limit and len(ids) < room:
@@ -236,12 +224,8 @@ class PartitionManager:
         pending = self._pending.get(id.offset)
         if pending is not None and pending.trees:
             pending.trees = 0
-            self._give_up(
-                pending,
-                id.offset,
-                reason,
-                (REFUSED, None) if error is None else (kind_of(error), note_of(0, error)),
-            )
+            cause = (REFUSED, None) if error is None else (kind_of(error), note_of(0, error))
+            self._give_up(pending, id.offset, reason, cause)
 
     def ack(self, id: KafkaMessageId) -> None:
         """Complete a tree of a message. Ignores ids of failed attempts and unknown messages."""
@@ -252,7 +236,7 @@ class PartitionManager:
         if not pending.trees:
             del self._pending[id.offset]
             if pending.attempt > 1:
-                self._forget(id.offset)
+                self.failures.done(id.offset)
 
     def fail(self, id: KafkaMessageId, now: float) -> None:
         """Fail a tree of a message. The message is retried later or becomes a dead letter."""
@@ -260,44 +244,19 @@ class PartitionManager:
         if pending is None or pending.attempt != id.attempt or not pending.trees:
             return
         pending.trees = 0
-        if self._max_behind is not None and id.offset < self.next_offset - self._max_behind:
-            reason = f"failed, and is more than max_offset_behind={self._max_behind} offsets behind"
-            self._give_up(pending, id.offset, reason, why_failed(self._collector))
-            return
-        note = self._collector.why_failed
-        if note is not None and note.permanent:
-            reason = f"failed, and would fail again: {note.type}: {note.message}"
-            self._give_up(pending, id.offset, reason, (kind_of_note(note), note))
-            return
-        try:
-            again = self._retry.retry_further(id.offset)
-            if again:
-                self._retry.failed(id.offset, now)
-        except Exception as error:  # noqa: BLE001 - custom policy; keep the message
-            reason = f"failed, and its retry manager raised {type(error).__name__}: {error}"
-            self._give_up(pending, id.offset, reason, (FAILED, note_of(0, error)))
-            return
-        if again:
-            self.retries += 1
-            self.failures.failed(id.offset, pending.attempt, self._collector)
-        else:
-            self._give_up(
-                pending,
-                id.offset,
-                "failed, and its retries are used up",
-                why_failed(self._collector),
-            )
+        given_up = self.failures.failed(id.offset, pending.attempt, self.next_offset, now)
+        if given_up is not None:
+            self._give_up(pending, id.offset, *given_up)
 
     def grant(self, stored: int | None) -> None:
-        """With `AT_MOST_ONCE`, allow the spout to emit messages below `stored`, if that is the
-        claimed offset.
+        """With `AT_MOST_ONCE`, allow messages below `stored` if that is the claimed offset.
 
         Then claim the messages that wait after it, so that their end is the next offset to store.
         """
         if self.claimed in (self._granted, stored):
             self._granted = self.claimed
             if self.waiting:
-                self.claimed = max(self.claimed, self._read_to)
+                self.claimed = max(self.claimed, self.read_to)
 
     def give_back(self) -> None:
         """Stop: claimed but unemitted messages go to the next owner. Only `commit` may follow."""
@@ -307,9 +266,7 @@ class PartitionManager:
     def commit(self) -> int | None:
         """Return the offset to store, or None if it has not changed."""
         completed = self.claimed if self._claims else self.last_completed_offset
-        if completed > self.most_to_store:
-            completed = int(self.most_to_store)
-        completed = self.outcomes.most(completed)
+        completed = self.outcomes.most(int(min(completed, self.most_to_store)))
         if completed == self.committed_to:
             return None
         self.committed_to = completed
@@ -320,23 +277,16 @@ class PartitionManager:
         but = sorted(
             [*((each, each + 1) for each in self._pending), *self.outcomes.exceptions(offset)]
         )
-        return self._above.added_to(
-            runs_between(offset + 1, self.next_offset, but), self.next_offset
-        )
+        runs = runs_between(offset + 1, self.next_offset, but)
+        return self._above.added_to(runs, self.next_offset)
 
     def left_above(self, offset: int) -> list[Run]:
-        """Return the former owner's acked runs from `offset` on. The spout itself has not stored
-        these.
-        """
+        """Return the former owner's acked runs from `offset` on, which this task has not stored."""
         return self._above.added_to([], offset)
-
-    def skip_to(self, offset: int, why: str) -> None:
-        """Record the offsets between the last message read and `offset` as skipped."""
-        self.outcomes.skip(self._read_to, offset, why)
 
     def pass_over(self, first: int, end: int, why: str) -> int:
         """Queue a dead letter for the undecodable offsets. Returns the next offset to read."""
-        read_to = self._read_to
+        read_to = self.read_to
         if read_to < end:
             self.waiting.append(UndecodableBatch(self.partition, max(first, read_to), end, why))
         return max(read_to, end)
@@ -360,9 +310,7 @@ class PartitionManager:
         return self.next_offset - self._floor >= self._max_uncommitted
 
     def oldest_pending_age(self, now: float) -> float:
-        """Return the seconds since the first emission of the oldest unfinished message, or 0
-        without one.
-        """
+        """Return the seconds since the oldest unfinished message was first emitted, or 0."""
         oldest = next(iter(self._pending.values()), None)
         return 0.0 if oldest is None else now - oldest.since
 
@@ -375,31 +323,17 @@ class PartitionManager:
         return self.waiting[0] if self.waiting else None
 
     @property
-    def _read_to(self) -> int:
+    def read_to(self) -> int:
         """The offset after the last message read."""
         if not self.waiting:
             return self.next_offset
         last = self.waiting[-1]
         return last.end if isinstance(last, UndecodableBatch) else last.offset() + 1
 
-    def _emit_again(self, offset: int, tuples: Sequence[Values], failure: Exception | None) -> None:
-        """Start a retry with the tuples of the message. If its scheme failed, handle that failure."""
-        self._retry.retry_started(offset)
-        self.retries -= 1
-        pending = self._pending[offset]
-        pending.attempt += 1
-        if failure is not None:
-            self._give_up_unreadable(pending, offset, failure)
-        elif not tuples:
-            self.outcomes.empty(offset)
-            self._finish(offset)
-        else:
-            pending.trees = len(tuples)
-            self.outcomes.retried(offset, pending.attempt)
-            self._emit(tuples, KafkaMessageId(self.partition, offset, self.epoch, pending.attempt))
-
-    def _emit(self, tuples: Sequence[Values], id: KafkaMessageId) -> None:
-        """Emit all tuples of a message that is already pending."""
+    def _emit_again(self, pending: _Pending, offset: int, tuples: Sequence[Values]) -> None:
+        pending.trees = len(tuples)
+        self.outcomes.retried(offset, pending.attempt)
+        id = KafkaMessageId(self.partition, offset, self.epoch, pending.attempt)
         try:
             emit_message(self._collector, tuples, id if self._tracks else None, self._stream)
         except Exception as error:  # noqa: BLE001 - user groupings may raise anything
@@ -423,59 +357,42 @@ class PartitionManager:
         if not tuples:
             self.outcomes.empty(offset)
             self._finish(offset)
-            return ()
-        return tuples
+        return tuples or ()
 
     def _give_up_unreadable(self, pending: _Pending, offset: int, error: Exception) -> None:
         if isinstance(error, UndecodableBatchError):
-            self._give_up_batch(error.batch)
+            # One dead letter at the first offset. The other offsets are skipped.
+            batch = error.batch
+            self.next_offset = batch.end
+            self.outcomes.skip(batch.first + 1, batch.end, batch.reason)
+            self._bury(batch, batch.reason, (UNDECODABLE, None), key=None, value=None, attempts=1)
             return
         reason = f"cannot be deserialized: {type(error).__name__}: {error}"
         self._give_up(pending, offset, reason, (UNDECODABLE, note_of(0, error)))
 
     def _give_up(self, pending: _Pending, offset: int, reason: str, cause: Cause) -> None:
-        message = pending.message
-        self._bury(
-            offset,
-            reason,
-            message,
-            cause,
-            key=message.key(),
-            value=message.value(),
-            attempts=pending.attempt,
-        )
-        self._forget(offset)
+        message, attempts = pending.message, pending.attempt
+        key, value = message.key(), message.value()
+        self._bury(message, reason, cause, key=key, value=value, attempts=attempts)
+        self.failures.done(offset)
 
-    def _give_up_batch(self, batch: UndecodableBatch) -> None:
-        """Write one dead letter at the first offset, and skip the other offsets."""
-        self.next_offset = batch.end
-        self.outcomes.skip(batch.first + 1, batch.end, batch.reason)
-        self._bury(
-            batch.first, batch.reason, batch, (UNDECODABLE, None), key=None, value=None, attempts=1
-        )
-
-    def _bury(
-        self, offset: int, reason: str, message: SourceMessage, cause: Cause, **more: Any
-    ) -> None:
+    def _bury(self, message: SourceMessage, reason: str, cause: Cause, **more: Any) -> None:
+        offset = message.offset()
+        stamped, stamp = message.timestamp()
+        kind, error = cause
         self.outcomes.dead(offset)
-        on_stored = partial(self._finish, offset)
-        write_letter(
-            self._collector,
-            self.partition,
-            offset,
+        self._collector.dead_letter(
             reason,
-            message,
-            cause,
-            on_stored=on_stored,
+            topic=self.partition.topic,
+            partition=self.partition.partition,
+            offset=offset,
+            kind=kind,
+            error=error,
+            headers=text_of(message.headers()),
+            timestamp=stamp if stamped else 0,
+            on_stored=partial(self._finish, offset),
             **more,
         )
-
-    def _forget(self, offset: int) -> None:
-        self.failures.done(offset)
-        try:
-            self._retry.done(offset)
-        except Exception as error:  # noqa: BLE001 - custom policy; the message is done
-            self._collector.report_error(error)
 
     def _finish(self, offset: int) -> None:
         self._pending.pop(offset, None)

@@ -57,8 +57,7 @@ class SourceFault:
     undecodable: tuple[int, int] | None = None
     """The first offset, and the offset after the last one, of messages that can never be decoded.
     Everything before them has been read. Later offsets are read only after the partition is
-    assigned again.
-    """
+    assigned again."""
 
 
 class SourceReader(Protocol):
@@ -69,7 +68,6 @@ class SourceReader(Protocol):
 
     def refresh(self, topic: str) -> None:
         """Start looking up the topic's partitions. Does nothing if a look-up is in progress."""
-        ...
 
     def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
         """Return the partitions in order and their leaders, as of the last look-up.
@@ -78,7 +76,6 @@ class SourceReader(Protocol):
         object until another look-up has ended. A failed look-up changes nothing and is reported in
         `faults`.
         """
-        ...
 
     def offset_for(self, partition: Partition, time: int) -> int | None:
         """Return the first offset at or after a Unix time in ms, `EARLIEST_TIME` or `LATEST_TIME`.
@@ -86,31 +83,24 @@ class SourceReader(Protocol):
         None while it is being looked up. The call after the one that returned it starts another
         look-up.
         """
-        ...
 
     def assign(self, partition: Partition, offset: int) -> None:
         """Read this partition from `offset` from now on, even if it is already read or paused."""
-        ...
 
     def unassign(self, partition: Partition) -> None:
         """Stop reading this partition. Forgets its pause and its pending offset look-up."""
-        ...
 
     def pause(self, partition: Partition) -> None:
         """Stop fetching, and keep the position, until `resume` or the next assignment."""
-        ...
 
     def resume(self, partition: Partition) -> None:
         """Continue where `pause` stopped."""
-        ...
 
     def read(self, max_messages: int) -> Sequence[SourceMessage]:
         """Return up to `max_messages` fetched messages. Messages of a partition are in order."""
-        ...
 
     def faults(self) -> Sequence[SourceFault]:
         """Return the errors since the last call."""
-        ...
 
     def ends_reached(self) -> Mapping[Partition, int]:
         """Return the partitions whose end was reached since the last call, with that end.
@@ -119,19 +109,15 @@ class SourceReader(Protocol):
         the last message and the end: these are transaction markers, or were aborted or compacted
         away.
         """
-        ...
 
     def end_offset(self, partition: Partition) -> int | None:
         """Return the end offset of the partition, as last reported by the broker."""
-        ...
 
     def commit(self, partition: Partition, offset: int) -> None:
         """Publish `offset` as the consumer group's offset, for lag tools. Failures are ignored."""
-        ...
 
     def close(self) -> None:
         """Close the connections. Waits at most a few seconds."""
-        ...
 
 
 class Ownership(Enum):
@@ -153,16 +139,13 @@ class OffsetStore(Protocol):
 
     def acquire(self, partition: Partition) -> Ownership:
         """Request the partition's lock at the first call. Return its state, which is a cheap
-        operation.
-        """
-        ...
+        operation."""
 
     def load(self, partition: Partition) -> StoredOffset | None:
         """Return the stored progress (see `stored_offset`), or None. Valid only with the lock.
 
         Raises `ConfigError` if the stored data is not an offset of this topic.
         """
-        ...
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
         """Request that an offset be stored. Of several pending offsets of a partition, only the
@@ -170,7 +153,6 @@ class OffsetStore(Protocol):
 
         Raises `FencedError` if another process has taken over the partition.
         """
-        ...
 
     def stored_offset(self, partition: Partition) -> int | None:
         """Return the offset that is known to be stored, or None.
@@ -178,27 +160,20 @@ class OffsetStore(Protocol):
         It was read when the lock was acquired, or this process has saved it and ZooKeeper has
         confirmed it. The result is also None if the lock was not requested.
         """
-        ...
 
     def release(self, partition: Partition) -> None:
         """Store the pending offset, and then release the lock. A later `acquire` requests the lock
-        again.
-        """
-        ...
+        again."""
 
     def flush(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for pending writes and releases. Return True if none is
-        left.
-        """
-        ...
+        left."""
 
     def problem(self) -> KstormError | None:
         """Return why offsets cannot be stored at the moment, or None if they can."""
-        ...
 
     def close(self) -> None:
         """Release all locks. Waits at most a few seconds. Call `flush` first."""
-        ...
 
 
 class PositionReader(Protocol):
@@ -211,15 +186,12 @@ class PositionReader(Protocol):
 
         After it was returned, the next call looks it up again. Waits for open transactions.
         """
-        ...
 
     def problem(self) -> KstormError | None:
         """Return why positions cannot be looked up at the moment, or None if they can."""
-        ...
 
     def close(self) -> None:
         """Stop pending look-ups and close the connection. May take a few seconds."""
-        ...
 
 
 class ReplayRequestReader(Protocol):
@@ -227,15 +199,13 @@ class ReplayRequestReader(Protocol):
 
     at_end: bool
     """True once it has read everything that existed when it was opened. Before that, a request that
-    seems to be open may have ended.
-    """
+    seems to be open may have ended."""
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """Return new keys and values since the last call, in order, without blocking.
 
         A value of None is a tombstone.
         """
-        ...
 
     def close(self) -> None: ...
 
@@ -270,7 +240,6 @@ class RecordWriter(Protocol):
         Raises `BrokerError` if the record cannot be queued. In that case `on_delivery` is not
         called.
         """
-        ...
 
     def write_batch(
         self,
@@ -284,11 +253,9 @@ class RecordWriter(Protocol):
 
         Never raises.
         """
-        ...
 
     async def close(self) -> None:
         """Wait at most a few seconds for pending records. Does nothing on a shared writer."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +273,7 @@ class KafkaPorts:
     topology_id: str | None = None
     """Id of this deployment of the topology, like Storm's `wordcount-1-1489642910`. It stays the
     same when a process restarts. None: the runtime does not provide one, and the topology's name is
-    used.
-    """
+    used."""
     open_positions: Callable[[TopologyContext], PositionReader] | None = None
     """Opens a reader of committed positions for one spout task (exactly-once only)."""
     open_orders: Callable[[TopologyContext], ReplayRequestReader] | None = None

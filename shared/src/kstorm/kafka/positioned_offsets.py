@@ -71,8 +71,7 @@ class PositionedOffsets:
 
     def _follow(self, partition: Partition, stored: StoredOffset, position: int) -> None:
         """Move the position to the newer stored offset, and then mark that the position takes
-        precedence.
-        """
+        precedence."""
         if position != NO_POSITION and self._committed.get(partition) != stored.offset:
             self._emitted[partition] = stored.offset
         elif partition not in self._marking:
@@ -102,8 +101,7 @@ class PositionedOffsets:
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
         """Store an offset, which `load` returns from now on. A new start offset is saved before
-        reading starts.
-        """
+        reading starts."""
         if partition in self._found:
             self._found[partition] = NO_POSITION
         self._store.save(partition, self._marked(stored))

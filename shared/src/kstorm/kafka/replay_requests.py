@@ -36,8 +36,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     who: str = ""
     note: str = ""
     batch: str = ""
-    """ID of a batch: requests that were made together and run in stages. "": not part of a batch.
-    """
+    """ID of a batch: requests that were made together and run in stages. "": not part of a batch."""
     stage: int = 0
     """Stage in the batch, from 0. A stage waits until all requests of earlier stages have ended."""
     stages: list[int] = []

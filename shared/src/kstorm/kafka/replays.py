@@ -22,6 +22,7 @@ from kstorm.errors import BrokerError, FrameError, NotYetError
 from kstorm.events import Event, encode_event
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.emitting import emit_message, explain_unemittable
+from kstorm.kafka.failures import Cause, why_failed
 from kstorm.kafka.partition_manager import KafkaMessageId
 from kstorm.kafka.ports import Partition, RecordWriter, ReplayRequestReader
 from kstorm.kafka.replay_requests import (
@@ -33,7 +34,6 @@ from kstorm.kafka.replay_requests import (
 )
 from kstorm.kafka.replay_stages import ReplayStages
 from kstorm.kafka.scheme import Values, deserializer
-from kstorm.kafka.spout_dead_letters import Cause, why_failed
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 
 REPLAYED: Final = -1

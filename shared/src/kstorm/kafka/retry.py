@@ -30,8 +30,7 @@ class ExponentialBackoffRetryManager:
         self._failures: dict[int, int] = {}
         self._waits: dict[int, float] = {}
         """The due time of each waiting message, by offset. Heap entries with another time are
-        ignored.
-        """
+        ignored."""
         # Heap of due time and offset.
         self._delayed: list[tuple[float, int]] = []
         # Heap of due offsets.

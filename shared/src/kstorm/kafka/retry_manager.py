@@ -15,22 +15,16 @@ class FailedMessageRetryManager(Protocol):
 
     def failed(self, offset: int, now: float) -> None:
         """Schedule a retry of a message that failed, for the first time or again."""
-        ...
 
     def retry_further(self, offset: int) -> bool:
         """Return True to retry a failed message (`failed` follows), or False to give up the
-        message.
-        """
-        ...
+        message."""
 
     def next_failed_message_to_retry(self, now: float) -> int | None:
         """Return the offset of a waiting message that is due, or None."""
-        ...
 
     def retry_started(self, offset: int) -> None:
         """Note that the message is being emitted again. It is not due until it fails again."""
-        ...
 
     def done(self, offset: int) -> None:
         """Forget a message that failed before and was now acked or given up."""
-        ...

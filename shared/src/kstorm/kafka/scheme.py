@@ -26,8 +26,7 @@ Values = Sequence[Any]
 
 class OneTuple:
     """Marks a `Scheme`, because nothing else distinguishes it from a `MultiScheme`. Used as one, it
-    would make a tuple per character.
-    """
+    would make a tuple per character."""
 
 
 class Scheme(Protocol):
@@ -35,12 +34,10 @@ class Scheme(Protocol):
 
     def deserialize(self, value: bytes) -> Values | None:
         """Return the tuple's values, or None for no tuple. Raises if the value is unreadable."""
-        ...
 
     @property
     def output_fields(self) -> Fields:
         """Names of the values."""
-        ...
 
 
 class KeyValueScheme(Scheme, Protocol):
@@ -48,7 +45,6 @@ class KeyValueScheme(Scheme, Protocol):
 
     def deserialize_key_and_value(self, key: bytes, value: bytes) -> Values | None:
         """Like `deserialize`, for a message that has a key."""
-        ...
 
 
 class MultiScheme(Protocol):
@@ -59,12 +55,10 @@ class MultiScheme(Protocol):
 
         Raises if the value is unreadable.
         """
-        ...
 
     @property
     def output_fields(self) -> Fields:
         """Names of the values."""
-        ...
 
 
 class RawMultiScheme:
@@ -78,8 +72,7 @@ class RawMultiScheme:
 
 class StringScheme(OneTuple):
     """Returns the value as text in the field `str`. A value that is not UTF-8 becomes a dead
-    letter. (Storm replaces the invalid bytes.)
-    """
+    letter. (Storm replaces the invalid bytes.)"""
 
     output_fields = Fields("str")
 
@@ -118,8 +111,7 @@ class JsonScheme(OneTuple):
 
     def deserialize(self, value: bytes) -> Values:
         """Return the members' values. Raises `ValueError` unless the value is an object with these
-        members.
-        """
+        members."""
         check_json(value, self.most_values)
         found = msgspec.json.decode(value)
         if type(found) is not dict:
@@ -214,8 +206,7 @@ def check_multi_scheme(scheme: MultiScheme) -> None:
 
 def open_scheme(scheme: MultiScheme) -> None:
     """Open the scheme, and a scheme that it wraps, if they have `open`. Raises `ConfigError` on
-    failure.
-    """
+    failure."""
     for each in (scheme, getattr(scheme, "scheme", None)):
         getattr(each, "open", _nothing)()
 

@@ -26,7 +26,6 @@ class Serializer(Protocol):
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
         """Return a key's or message's bytes, or None for None. Raises if the type is wrong."""
-        ...
 
 
 class StringSerializer:

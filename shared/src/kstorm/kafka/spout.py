@@ -10,8 +10,6 @@ messages, up to the collector's capacity.
 """
 
 import asyncio
-import heapq
-import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,11 +21,11 @@ from kstorm.fitting import checked
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
 from kstorm.kafka.emitting import emit_rows
-from kstorm.kafka.failures import Failure
 from kstorm.kafka.hosts import StaticHosts
 from kstorm.kafka.offset_committer import OffsetCommitter
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
+from kstorm.kafka.partition_metrics import PartitionMetrics
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
 from kstorm.kafka.positioned_offsets import PositionedOffsets
 from kstorm.kafka.replays import REPLAYED, SpoutReplays
@@ -47,13 +45,10 @@ from kstorm.topology.context import CLOCK
 from kstorm.topology.event_time import NEVER, UNKNOWN, EventTime, Mark, Timed
 from kstorm.topology.positioned import Position
 
-log = logging.getLogger(__name__)
-
 _BATCH: Final = 500
 """Maximum messages read and emitted in one `next_tuple`, which takes about 3 ms."""
 _FLUSH_SECS: Final = 5.0
 """Maximum seconds that `close` waits for the last offsets to be stored."""
-_MOST_FAILING: Final = 5
 _LEAST_FLUSH_SECS: Final = 1.0
 """Minimum share of `_FLUSH_SECS` for ZooKeeper, regardless of the time that Kafka took."""
 
@@ -100,13 +95,14 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         self._committed_to: dict[Partition, int] = {}
         self._exact = config.exactly_once
         if self._exact:
-            assert ports.open_positions is not None, (
-                "the runtime of an exactly-once topology provides one"
-            )
-            reader = ports.open_positions(context)
-            group = context.topology.group(context.component)
+            assert ports.open_positions is not None, "an exactly-once runtime provides it"
             self._offsets = PositionedOffsets(
-                self._offsets, reader, topology, group, self._read_to, self._committed_to
+                self._offsets,
+                ports.open_positions(context),
+                topology,
+                context.topology.group(context.component),
+                self._read_to,
+                self._committed_to,
             )
         self._source: SourceReader = ports.open_source(self.spout_config)
         writer = ports.open_writer({})
@@ -114,9 +110,8 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
             self._offsets, self._source, writer, self.spout_config, context, topology
         )
         self._watermark = spout_watermark(self.spout_config, context, self._offsets, self._source)
-        coordinator = (
-            StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
-        )
+        is_static = isinstance(self.spout_config.hosts, StaticHosts)
+        coordinator = StaticCoordinator if is_static else ZkCoordinator
         self._coordinator: PartitionCoordinator = coordinator(
             self.spout_config,
             context,
@@ -131,13 +126,9 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         self._replays: SpoutReplays | None = None
         if ports.open_orders is not None:
-            refuses = (
-                "with exactly-once processing, spouts replay no messages"
-                if self._exact
-                else ""
-                if self._tracks
-                else f"{guarantee}"
-            )
+            refuses = "" if self._tracks else f"{guarantee}"
+            if self._exact:
+                refuses = "with exactly-once processing, spouts replay no messages"
             orders = ports.open_orders(context)
             self._replays = SpoutReplays(
                 orders, writer, self.spout_config, context, collector, refuses=refuses
@@ -147,10 +138,10 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         self._deactivated = False
         self._update_interval = self.spout_config.state_update_interval_ms / 1000
         self._next_update = self._clock() + self._update_interval
-        self._next_bucket = self._clock() + self.spout_config.metrics_time_bucket_size_in_secs
         self._problem: str | None = None
-        self._throttled: set[Partition] = set()
-        self._unread_since: dict[Partition, float] = {}
+        self.partitions = PartitionMetrics(
+            self.spout_config, self._coordinator, self._source, self._clock()
+        )
 
     def next_tuple(self) -> None:
         """Emit due retries and new messages, up to a batch and the collector's capacity."""
@@ -170,8 +161,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
             self._next_update = now + self._update_interval
             self._coordinator.commit()
             self._report_problem()
-            self._warn_if_throttled(now)
-            self._log_metrics(now)
+            self.partitions.log(now)
 
     def ack(self, message_id: KafkaMessageId) -> None:
         manager = self._coordinator.manager(message_id.partition)
@@ -183,12 +173,8 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
             self._replays.ack(message_id)
 
     def fail(self, message_id: KafkaMessageId) -> None:
-        """Schedule a message's retry, or write it to the dead letters.
-
-        With exactly-once processing it does nothing, because the failing bolt retries the tuple
-        itself.
-        """
-        if self._exact:
+        """Schedule a message's retry, or write it to the dead letters."""
+        if self._exact:  # the failing bolt retries the tuple itself
             return
         manager = self._coordinator.manager(message_id.partition)
         if manager is not None and manager.epoch == message_id.epoch:
@@ -298,8 +284,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
     @property
     def is_quiet(self) -> bool:
         """True if `next_tuple` has nothing to emit before the source has messages: every partition
-        is being read, and every message is finished.
-        """
+        is being read, and every message is finished."""
         return (
             self._watermark is None
             and not self._claims
@@ -313,59 +298,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         return self._coordinator.unread(self._clock())
 
     def metrics(self) -> dict[str, float]:
-        """Return sums over this task's partitions.
-
-        - `partitions`: partitions being read.
-        - `lag`: offsets from the lowest unfinished message to the log's end.
-        - `pending`: unfinished messages.
-        - `retries`: pending messages that wait to be emitted again.
-        - `throttled`: partitions that have reached `max_uncommitted_offsets`.
-        - `oldest_pending_seconds`: age of the oldest unfinished message. Not a sum.
-        - `most_attempts`: failed attempts at the unfinished message that failed most often. Not a
-          sum.
-        """
-        now = self._clock()
-        managers = list(self._coordinator.all_managers())
-        ends = [(manager, self._source.end_offset(manager.partition)) for manager in managers]
-        return {
-            "partitions": len(managers),
-            "lag": sum(max(0, end - m.last_completed_offset) for m, end in ends if end is not None),
-            "pending": sum(m.pending for m in managers),
-            "retries": sum(m.retries for m in managers),
-            "throttled": sum(m.at_limit for m in managers),
-            "oldest_pending_seconds": max(
-                (m.oldest_pending_age(now) for m in managers), default=0.0
-            ),
-            "most_attempts": max((failure.attempts for failure in self.failing(1)), default=0),
-        }
-
-    def failing(self, count: int = _MOST_FAILING) -> list[Failure]:
-        """Return the unfinished messages of this task that failed most often."""
-        found = [
-            failure
-            for manager in self._coordinator.all_managers()
-            for failure in manager.failures.worst(count)
-        ]
-        return heapq.nlargest(count, found, key=lambda failure: failure.attempts)
-
-    def oldest_unfinished_seconds(self, unix_ms: float) -> dict[Partition, float]:
-        """Return the age of each partition's oldest unfinished message, by the message's timestamp.
-
-        The age is 0 if all messages are finished. For an unread message, or one without a
-        timestamp, it is the time since this task first saw it.
-        """
-        found = {}
-        for manager in self._coordinator.all_managers():
-            place, oldest = manager.partition, manager.oldest_unfinished
-            end = self._source.end_offset(place)
-            if oldest is None and (end is None or end <= manager.last_completed_offset):
-                self._unread_since.pop(place, None)
-                found[place] = 0.0
-                continue
-            kind, stamp = (0, 0) if oldest is None else oldest.timestamp()
-            since = stamp if kind else self._unread_since.setdefault(place, unix_ms)
-            found[place] = max(0.0, unix_ms - since) / 1000
-        return found
+        return self.partitions.sums(self._clock())
 
     def _emit(self, now: float, limit: int) -> int:
         """Emit from the partitions in turn. Returns how many of `limit` messages are left."""
@@ -386,9 +319,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         return limit
 
     def _store_what_ended(self, manager: PartitionManager) -> None:
-        """Store offsets every `state_update_interval_ms`, and when a partition's last tree has
-        ended.
-        """
+        """Store the offsets when they are due, and when a partition's last tree has ended."""
         now = self._clock()
         if manager.pending == 0 or now >= self._next_update:
             self._next_update = now + self._update_interval
@@ -402,7 +333,9 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
     def _retry(self, now: float, limit: int) -> int:
         """Emit failed messages that are due. Returns how many of `limit` messages are left."""
         for manager in self._coordinator.managers:
-            while manager.retries and limit and self.collector.capacity > 0 and manager.retry(now):
+            while limit and manager.failures.waiting and self.collector.capacity > 0:
+                if not manager.retry(now):
+                    break
                 limit -= 1
         return limit
 
@@ -454,32 +387,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
             self.collector.report_error(problem)
         self._problem = text
 
-    def _warn_if_throttled(self, now: float) -> None:
-        """Log once when an old message blocks a partition, because the partition would otherwise
-        look idle.
-        """
-        throttled = {m.partition: m for m in self._coordinator.all_managers() if m.at_limit}
-        for partition in throttled.keys() - self._throttled:
-            manager = throttled[partition]
-            log.warning(
-                "%s[%d] emits nothing new: max_uncommitted_offsets=%d is reached, because offset "
-                "%d has been unfinished for %.0f s",
-                *partition,
-                self.spout_config.max_uncommitted_offsets,
-                manager.last_completed_offset,
-                manager.oldest_pending_age(now),
-            )
-        self._throttled = set(throttled)
-
-    def _log_metrics(self, now: float) -> None:
-        """Log the metrics once per bucket."""
-        bucket = self.spout_config.metrics_time_bucket_size_in_secs
-        if bucket and now >= self._next_bucket:
-            self._next_bucket = now + bucket
-            found = ", ".join(f"{name} {value:.6g}" for name, value in self.metrics().items())
-            log.info("the spout of %s: %s", self.spout_config.zk_path, found)
-
-    def _shut(self, flush_secs: float = _FLUSH_SECS) -> None:
+    def _shut(self, flush_secs: float) -> None:
         self._offsets.flush(flush_secs)
         self._offsets.close()
         self._source.close()

@@ -45,7 +45,7 @@ class SpoutWatermark:
 
     def holders(self) -> list[tuple[str, Mark]]:
         """Return the partitions by name, each with its watermark."""
-        return [(f"{place.topic}[{place.partition}]", mark) for place, mark in self.marks.items()]
+        return [(str(place), mark) for place, mark in self.marks.items()]
 
     def mark(
         self,

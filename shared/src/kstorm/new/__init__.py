@@ -83,12 +83,14 @@ def make(name: str, template: str, place: Path) -> Path:
     folder = place / name
     if folder.exists():
         raise ConfigError(f"{folder} exists already: choose another name, or remove it")
+    contents = dict(_contents(template))
     words = _words(TEMPLATES[template]) | {
+        "newcomponents": contents.pop("components").rstrip(),
         "newproject": name,
         "newmodule": module,
         "newversion": version("kstorm"),
     }
-    for path, text in _contents(template):
+    for path, text in contents.items():
         file = folder / _replaced(path, words)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(_replaced(text, words), encoding="utf-8")

@@ -22,16 +22,14 @@ class KestrelConfig:
     open_reads: int = 50
     """Maximum number of messages that a task has open on each of its hosts. Kestrel allows one open
     read per connection, so this is also the number of connections. `topology_max_spout_pending`, if
-    lower, limits the sum over all hosts.
-    """
+    lower, limits the sum over all hosts."""
 
     poll_ms: int = 1000
     """Maximum milliseconds that Kestrel delays its response while the queue is empty (`t=`)."""
 
     timeout_secs: float = 10.0
     """A host that does not respond for this number of seconds counts as failed. While a read waits
-    for a message, `poll_ms` is added.
-    """
+    for a message, `poll_ms` is added."""
 
     blacklist_time_secs: float = 60.0
     """Seconds during which a failed host is not used (Storm: 60)."""

@@ -41,41 +41,32 @@ class QueueReader(Protocol):
 
     def start(self) -> None:
         """Start opening messages."""
-        ...
 
     def pause(self) -> None:
         """Stop opening messages, and return those that were not taken yet to the queue. Taken
-        messages stay open.
-        """
-        ...
+        messages stay open."""
 
     def take(self) -> QueueMessage | None:
         """Return the next opened message, or None. Each must be acked or put back exactly once."""
-        ...
 
     def ack(self, id: QueueMessageId) -> None:
         """Remove the message from the queue. This is ignored if its connection has ended."""
-        ...
 
     def put_back(self, id: QueueMessageId) -> None:
         """Return the message to the queue. This is ignored if its connection has ended."""
-        ...
 
     def problem(self) -> KstormError | None:
         """Return why messages cannot be read, or None if they can or no error has occurred."""
-        ...
 
     @property
     def connections(self) -> int:
         """The current number of connections."""
-        ...
 
     async def close(self) -> None:
         """Send pending acks and returns, then disconnect. Waits a few seconds at most.
 
         The queue gets back its open messages.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

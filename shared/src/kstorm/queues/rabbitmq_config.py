@@ -72,8 +72,7 @@ class RabbitMQConfig:
 
     heartbeat_secs: int = field(default=30, kw_only=True)
     """Heartbeat interval in seconds. A connection without a heartbeat for about twice this time is
-    closed.
-    """
+    closed."""
 
     connection_timeout_secs: float = field(default=10.0, kw_only=True)
     """Timeout in seconds for establishing a connection, including login."""

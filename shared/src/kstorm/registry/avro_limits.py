@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka.schema_registry.serde import SchemaId
 
 from kstorm.formats import AVRO
+from kstorm.formats.varint import varint_at
 from kstorm.kafka.message_limits import too_many
 from kstorm.registry.avro_plan import (
     MOST_DECIMAL_BYTES,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _SHORTEST: Final = 6
 """Minimum bytes of a record: schema id plus one byte. The deserializer rejects shorter ones."""
-_LONGEST_NUMBER: Final = 10
 _MASK: Final = 2**64 - 1
 _SMALL: Final = frozenset(range(0, 128, 2))
 """First bytes of non-negative varints that consist of one byte."""
@@ -107,14 +107,18 @@ class _RecordScan:
         for _ in range(times if ops else 0):
             for step, what in ops:
                 while step is UNION:
-                    branch, at = (data[at] >> 1, at + 1) if data[at] in _SMALL else self._number(at)
+                    branch, at = (
+                        (data[at] >> 1, at + 1) if data[at] in _SMALL else _signed_at(data, at)
+                    )
                     step, what = what[branch]
                 if step is FIXED:
                     at += what
                 elif step is NUMBER:
-                    at = at + 1 if data[at] < 128 else self._number(at)[1]
+                    at = at + 1 if data[at] < 128 else varint_at(data, at)[1]
                 elif step is BYTES or step is DECIMAL:
-                    length, at = (data[at] >> 1, at + 1) if data[at] in _SMALL else self._number(at)
+                    length, at = (
+                        (data[at] >> 1, at + 1) if data[at] in _SMALL else _signed_at(data, at)
+                    )
                     if length < 0 or (step is DECIMAL and length > MOST_DECIMAL_BYTES):
                         raise _wrong_length(step, length)
                     at += length
@@ -127,12 +131,12 @@ class _RecordScan:
 
     def _blocks(self, body: BodyPlan, at: int, level: int) -> int:
         while True:
-            items, at = self._number(at)
+            items, at = _signed_at(self._data, at)
             if not items:
                 return at
             # The block's size in bytes follows. The decoder ignores it, too.
             if items < 0:
-                items, at = -items, self._number(at)[1]
+                items, at = -items, varint_at(self._data, at)[1]
             self._add(items * body.values)
             at = self.over(body.ops, items, at, level)
 
@@ -141,20 +145,11 @@ class _RecordScan:
         if self.values > self._most:
             raise too_many("it", self._most)
 
-    def _number(self, at: int) -> tuple[int, int]:
-        """Return a varint and its end offset."""
-        data = self._data
-        byte = data[at]
-        found, shift = byte & 0x7F, 7
-        while byte > 127:
-            if shift == 7 * _LONGEST_NUMBER:
-                raise ValueError(f"it has a number of more than {_LONGEST_NUMBER} bytes")
-            at += 1
-            byte = data[at]
-            found |= (byte & 0x7F) << shift
-            shift += 7
-        found &= _MASK  # the decoder also truncates to 64 bits
-        return (found >> 1) ^ -(found & 1), at + 1
+
+def _signed_at(data: bytes, at: int) -> tuple[int, int]:
+    found, end = varint_at(data, at)
+    found &= _MASK  # the decoder also truncates to 64 bits
+    return (found >> 1) ^ -(found & 1), end
 
 
 def _wrong_length(step: SkipStep, length: int) -> ValueError:

@@ -15,8 +15,7 @@ MOST_DECIMAL_BYTES: Final = 1024
 grows with the square of their number: 2 s for 64 kB."""
 MOST_LEVELS: Final = 200
 """Maximum nesting of records, arrays and maps. Avro's decoder has no limit, so a few thousand
-levels would overflow the stack and crash the process.
-"""
+levels would overflow the stack and crash the process."""
 USUAL_VALUES: Final = 3
 """Maximum values per byte of an ordinary schema: a record, its field's name, and a number."""
 
@@ -64,8 +63,7 @@ class AvroScanPlan:
     """The step for the whole record."""
     excess: float
     """A record of n bytes has at most `excess + USUAL_VALUES * n` values. It is infinite if there
-    is no such limit, or if the record may be nested deeply.
-    """
+    is no such limit, or if the record may be nested deeply."""
     decimals: bool
     """True if there are decimals that may be too long."""
 

@@ -19,15 +19,13 @@ class SchemaRegistry:
 
     url: str = field(repr=False)
     """`http://host:port`. Several comma-separated addresses are tried in turn. They may include
-    credentials.
-    """
+    credentials."""
 
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Further properties of confluent-kafka's `SchemaRegistryClient`, for TLS and authentication
     (`ssl.ca.location`, `basic.auth.user.info`, …). In kstorm, requests time out after 10 s by
     default (`timeout`) and are not retried by the client (`max.retries`), because kstorm retries
-    them.
-    """
+    them."""
 
     def __post_init__(self) -> None:
         check_fields(self)

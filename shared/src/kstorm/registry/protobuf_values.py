@@ -10,7 +10,8 @@ from google.protobuf.message import Message
 
 from kstorm.formats import PROTOBUF
 from kstorm.formats.protobuf_plan import MessageTypes
-from kstorm.formats.protobuf_scan import DamagedError, TooLargeError, count
+from kstorm.formats.protobuf_scan import TooLargeError, count
+from kstorm.formats.varint import DamagedError
 
 if TYPE_CHECKING:
     from kstorm.registry.client import NonBlockingRegistryClient

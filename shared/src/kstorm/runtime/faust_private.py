@@ -20,7 +20,6 @@ class AppWithOwnWeb(faust.App):  # type: ignore[misc]
     """A Faust app that is served by `make_web()`. `App.web` calls `_new_web` once."""
 
     def make_web(self) -> Web:
-        """Return the web server."""
         raise NotImplementedError
 
     def _new_web(self) -> Web:
@@ -29,8 +28,7 @@ class AppWithOwnWeb(faust.App):  # type: ignore[misc]
 
 def runner_of(web: Web) -> AppRunner:
     """Return aiohttp's runner of a web server. Without it, Faust would listen itself, with no
-    limits.
-    """
+    limits."""
     runner: AppRunner = web._runner
     return runner
 
@@ -74,7 +72,6 @@ def open_partition(store: Any, partition: int) -> Any:
 
 def open_partitions(store: Any) -> MutableMapping[int, Any]:
     """Return the open partitions by number. The store uses the same mapping object throughout its
-    life.
-    """
+    life."""
     partitions: MutableMapping[int, Any] = store._dbs
     return partitions

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from random import Random
 from time import monotonic, sleep
-from types import TracebackType
 from typing import Any
 
 from kstorm.errors import KstormError, TopologyError
@@ -328,11 +327,8 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
     ) -> None:
         """Set the probabilities that a record is delivered twice, that one arrives too early, and
         that a transaction request gets no answer."""
-        self._world.duplicate, self._world.reorder, self._world.unanswered = (
-            duplicate,
-            reorder,
-            unanswered,
-        )
+        world = self._world
+        world.duplicate, world.reorder, world.unanswered = duplicate, reorder, unanswered
 
     def close(self) -> None:
         """Close every component in order (`deactivate` and `close`, or `cleanup`).
@@ -348,12 +344,7 @@ class LocalCluster(ObservedCluster, AbstractContextManager["LocalCluster"]):
                 errors[0].add_note(f"another component also raised {other!r} while it was closed")
             raise errors[0]
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _start_tasks(self, processes: Iterable[SimulatedProcess[Any]]) -> None:

@@ -37,20 +37,16 @@ class ExternalTopics(Protocol):
     @property
     def away(self) -> bool:
         """True while unreachable. A transaction with records for it then waits."""
-        ...
 
     def refusal(self, record: OutgoingRecord) -> str:
         """Return the reason why it refuses a record, or "". Called once per attempt to write the
         record."""
-        ...
 
     def partition(self, record: OutgoingRecord) -> int:
         """Return the partition that a record is written to."""
-        ...
 
     def take(self, record: OutgoingRecord, partition: int) -> None:
         """Receive a committed record, once its partition knows of the commit."""
-        ...
 
 
 def at_commit(act: Callable[[], object]) -> OutgoingRecord:

@@ -65,14 +65,12 @@ class SimulatedProcess(UserCodeActor[E]):
         self.on_ended: Callable[[SimulatedProcess[Any]], None] = lambda process: process.die()
         """Called when it exits by itself while it is a member."""
         self._effects: deque[Effect] = deque()
-        self._channel: deque[list[tuple[TaskTenure[Any], list[InputRecord]]]] = (
-            deque()
-        )  # unprocessed polls
+        self._channel: deque[list[tuple[TaskTenure[Any], list[InputRecord]]]] = deque()
+        """Unprocessed polls."""
         self.tasks: set[int] = set()
         """Tasks assigned by the group and not yet released."""
         self._assigned: list[int] = []  # tasks whose offsets are not known yet
-        # by task, the end of its changelog when opening began
-        self._opening: dict[int, int] = {}
+        self._opening: dict[int, int] = {}  # by task, its changelog's end when opening began
         self._position: dict[int, int] = {}  # by task that is being read
         self._sends = InFlightRecords(world)
         self.transactions = Transactions()
@@ -149,10 +147,8 @@ class SimulatedProcess(UserCodeActor[E]):
         ends."""
         self._then(self.engine.lost(list(self.engine.tenures), self.world.now))
         self.polling = True
-        if (
-            not any(isinstance(effect, Terminate) for effect in self._effects)
-            and self.member.refusal == UNKNOWN
-        ):
+        ends = any(isinstance(effect, Terminate) for effect in self._effects)
+        if not ends and self.member.refusal == UNKNOWN:
             self.member.join()
 
     def tick(self) -> None:
@@ -231,10 +227,8 @@ class SimulatedProcess(UserCodeActor[E]):
 
     def _then(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(
-                effect, ApplyToStore
-            ):  # the task reads its state from the disk from now on
-                self._keep(effect)
+            if isinstance(effect, ApplyToStore):
+                self._keep(effect)  # the task reads its state from the disk from now on
             else:
                 self._effects.append(effect)
         self.wake()
@@ -328,9 +322,8 @@ class SimulatedProcess(UserCodeActor[E]):
         if refusal := self.world.refusal(self.member, self.member.generation):
             self.world.count(f"commit refused: {refusal}")
         else:
-            self.world.logs.commit(
-                [(self._place(task), offset) for task, offset in effect.offsets.items()]
-            )
+            offsets = effect.offsets.items()
+            self.world.logs.commit([(self._place(task), offset) for task, offset in offsets])
         if effect.waits:
             self._then(self.engine.committed(effect, {}, self.world.now))
 
@@ -391,12 +384,11 @@ class SimulatedProcess(UserCodeActor[E]):
             return
         if ended or transacting.refused:
             self.transacting = None
+        effect, now = transacting.effect, self.world.now
         if ended:
-            self._then(
-                self.engine.committed(transacting.effect, transacting.reached, self.world.now)
-            )
+            self._then(self.engine.committed(effect, transacting.reached, now))
         elif transacting.refused:
-            self._then(self.engine.refused(transacting.effect, transacting.refused, self.world.now))
+            self._then(self.engine.refused(effect, transacting.refused, now))
 
     def _place(self, task: int) -> TopicPartition:
         return self.engine.topic, task

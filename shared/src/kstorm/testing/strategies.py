@@ -25,12 +25,7 @@ from kstorm.topology import (
     OutputFieldsDeclarer,
     TopologyBuilder,
 )
-from kstorm.topology.groupings import (
-    GROUPINGS,
-    CustomGrouping,
-    DirectGrouping,
-    KeyedGrouping,
-)
+from kstorm.topology.groupings import GROUPINGS, CustomGrouping, DirectGrouping, KeyedGrouping
 
 try:
     from hypothesis import strategies as st

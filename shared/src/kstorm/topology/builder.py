@@ -212,8 +212,7 @@ class BoltDeclarer(_Declarer):
         self, component: Text, fields: Iterable[str] | str, stream: Text = DEFAULT_STREAM
     ) -> Self:
         """Send tuples with equal values of `fields` to the same task:
-        `fields_grouping("split", Fields("word"))`.
-        """
+        `fields_grouping("split", Fields("word"))`."""
         return self.grouping(component, FieldsGrouping(Fields(fields)), stream)
 
     @checked()

@@ -12,8 +12,7 @@ Anchors = Tuple | Sequence[Tuple] | None
 
 Placed = list[tuple[int, Any]]
 """The receiving tasks of a batch: each task ID with the positions of its tuples (a slice or an
-array).
-"""
+array)."""
 
 
 class ErrorReporter(Protocol):
@@ -21,7 +20,6 @@ class ErrorReporter(Protocol):
 
     def report_error(self, error: BaseException) -> None:
         """Log the error with its component and task, and count it."""
-        ...
 
 
 class SpoutOutputCollector(ErrorReporter, Protocol):
@@ -47,7 +45,6 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         Raises `EmitError` for an undeclared stream, a wrong number of values, or a call from
         another thread.
         """
-        ...
 
     def emit_batch(
         self,
@@ -60,7 +57,6 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         With `message_ids`, one per tuple, their trees are tracked. Raises `EmitError` as `emit`
         does, and for columns of different lengths. In these cases nothing is emitted.
         """
-        ...
 
     @property
     def capacity(self) -> int:
@@ -70,7 +66,6 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         A spout that emits several tuples in one `next_tuple` should stop at this number. kstorm
         checks the limit only between two calls.
         """
-        ...
 
     def dead_letter(
         self,
@@ -95,7 +90,6 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         means this task. `on_stored` is called once the broker has the letter. Only then may the
         source forget the message.
         """
-        ...
 
 
 class OutputCollector(ErrorReporter, Protocol):
@@ -118,7 +112,6 @@ class OutputCollector(ErrorReporter, Protocol):
         stream is returned. Raises `EmitError` for an undeclared stream, a wrong number of values,
         or an anchor that was already acked or failed.
         """
-        ...
 
     def emit_batch(
         self,
@@ -132,27 +125,21 @@ class OutputCollector(ErrorReporter, Protocol):
         Tuple i is anchored to tuple `positions[i]` of `anchors`, or to tuple i without `positions`.
         Raises `EmitError` as `emit` does, and for invalid columns or positions.
         """
-        ...
 
     def ack_batch(self, batch: TupleBatch) -> None:
         """Ack all tuples of a batch. A second call for the same batch is ignored."""
-        ...
 
     def fail_batch(self, batch: TupleBatch) -> None:
         """Fail the spout tuples at the roots of all trees of a batch."""
-        ...
 
     def ack(self, tuple: Tuple) -> None:
         """Ack this tuple. A second call for the same tuple is ignored."""
-        ...
 
     def fail(self, tuple: Tuple) -> None:
         """Fail the spout tuples at the roots of this tuple's trees, immediately."""
-        ...
 
     def reset_timeout(self, tuple: Tuple) -> None:
         """Restart the message timeout of the tuple's trees."""
-        ...
 
 
 class BasicOutputCollector(ErrorReporter, Protocol):
@@ -166,7 +153,6 @@ class BasicOutputCollector(ErrorReporter, Protocol):
         The list of values is copied. Do not change lists or dicts inside it afterwards. Raises
         `EmitError` as `OutputCollector.emit` does, and for a call from another thread.
         """
-        ...
 
     def emit_batch(
         self,
@@ -179,8 +165,6 @@ class BasicOutputCollector(ErrorReporter, Protocol):
         Tuple i is anchored to tuple `positions[i]` of the batch being executed, or to tuple i
         without `positions`.
         """
-        ...
 
     def reset_timeout(self, tuple: Tuple) -> None:
         """Restart the message timeout of the tuple's trees."""
-        ...

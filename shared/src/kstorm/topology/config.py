@@ -34,19 +34,16 @@ class Config:
     """`at_least_once`: the spout replays messages that fail or are lost, and a replay counts again.
     `exactly_once`: all effects of a message between source and sink count once, no matter what
     crashes. docs/concepts/guarantees.md explains the requirements and the cost. The setting applies to the
-    whole topology, and components cannot override it.
-    """
+    whole topology, and components cannot override it."""
 
     topology_epoch_interval_ms: int = 100
     """With `exactly_once`, milliseconds from one epoch (a Kafka transaction) to the next, in each
     process. A tuple waits for about half of this time at each hop. Each transaction costs about 0.4
-    ms of CPU in the process and as much in the broker.
-    """
+    ms of CPU in the process and as much in the broker."""
 
     topology_bolt_retry_limit: int = 3
     """With `exactly_once`, the number of times that a bolt retries a failed tuple before the tuple
-    becomes a dead letter. 0 means no retries.
-    """
+    becomes a dead letter. 0 means no retries."""
 
     topology_bolt_retry_initial_delay_ms: float = 100.0
     """Milliseconds before the first retry."""
@@ -65,8 +62,7 @@ class Config:
     """False disables timeouts of spout tuples (Storm's `topology.enable.message.timeouts`). A tree
     then ends only with an ack or a fail. Tuples that a crashing bolt held in memory are not
     replayed, so their message stays in flight until the spout's task restarts. Use it for tests,
-    and for work of unlimited duration.
-    """
+    and for work of unlimited duration."""
 
     topology_acker_executors: int = 1
     """Acker processes (Storm: one per worker). 0 disables tracking: every spout tuple is acked as
@@ -79,20 +75,17 @@ class Config:
     topology_max_spout_pending: int = 2000
     """Maximum number of spout tuples that a spout task may have in flight. Storm has no limit by
     default. kstorm's default is finite, because otherwise a stalled bolt would let the spout fill
-    Kafka, and all of these tuples would time out.
-    """
+    Kafka, and all of these tuples would time out."""
 
     topology_tick_tuple_freq_secs: float | None = None
     """Seconds between tick tuples to each bolt task. None sends none."""
 
     topology_debug: bool = False
-    """Log every emit with its values. For development only: logging costs far more than the emit.
-    """
+    """Log every emit with its values. For development only: logging costs far more than the emit."""
 
     topology_sleep_spout_wait_strategy_time_ms: float = 1.0
     """Milliseconds that a spout task sleeps after `next_tuple` emitted nothing (Storm: 1). While
-    nothing arrives, the pause doubles up to 16 times this value.
-    """
+    nothing arrives, the pause doubles up to 16 times this value."""
 
     topology_state_checkpoint_interval_ms: int = 250
     """Milliseconds between checkpoints of stateful bolts (Storm: 1000). Their acks wait for the
@@ -101,28 +94,24 @@ class Config:
     topology_acker_checkpoint_interval_ms: int = 1000
     """Milliseconds between checkpoints of the acker's ledger. With more than 5,000 open trees in a
     process the interval grows with their number, up to five times. After a crash, the next acker
-    process applies at most the records of one interval again.
-    """
+    process applies at most the records of one interval again."""
 
     topology_commit_interval_ms: int = 200
     """Milliseconds between commits of a bolt's input offsets. After a kill, a bolt executes the
-    input of at most this time again, plus the tuples in flight.
-    """
+    input of at most this time again, plus the tuples in flight."""
 
     topology_frame_max_tuples: int = 4000
     """Maximum number of tuples in one frame (one Kafka record)."""
 
     topology_frame_max_bytes: int = 768 * 1024
     """Maximum number of bytes in one frame, below the broker's `message.max.bytes` (1 MiB). A
-    single tuple above this limit fails.
-    """
+    single tuple above this limit fails."""
 
     topology_frame_format: int = 2
     """The frame format that processes write. Regardless of this setting, they read this release's
     format and the previous one. In format 2, tuples from several tasks share a frame. While
     processes of a release without format 2 still run, set 1. Raise the setting in a separate
-    rollout, once every process has a release that reads the new format.
-    """
+    rollout, once every process has a release that reads the new format."""
 
     topology_watermark_interval_ms: int = 200
     """Milliseconds between two watermarks of a task, in topologies with event time. Watermarks that
@@ -143,26 +132,22 @@ class Config:
     topology_trace: float = 0.0
     """Share of trees, from 0 to 1, whose tuples record their anchors for later inspection. All
     processes select the same trees. In other trees, kstorm infers the anchors, which is ambiguous
-    if a task received several tuples of a tree.
-    """
+    if a task received several tuples of a tree."""
 
     topology_trace_retention_hours: float = 24.0
     """Hours to keep frames of tuples, acks and completions in Kafka, so that a tree can be
     inspected later. At least 1. With `exactly_once` at least 24, because a tuple deleted before it
-    is read is not sent again. Takes effect when the topics are created.
-    """
+    is read is not sent again. Takes effect when the topics are created."""
 
     topology_session_timeout_ms: int = 6000
     """Milliseconds after which the tasks of a dead process move to another one. A process that
     returns earlier keeps its tasks (static membership). The tasks of a stopped process wait for the
     same time, unless the process knows that it will not return (`KSTORM_LEAVE_ON_STOP`,
-    `KSTORM_STATEFUL_SET`).
-    """
+    `KSTORM_STATEFUL_SET`)."""
 
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The user's own settings: any name that is not a setting of kstorm, any value. A component's
-    settings are added to the topology's.
-    """
+    settings are added to the topology's."""
 
     def __post_init__(self) -> None:
         for setting in _settings():

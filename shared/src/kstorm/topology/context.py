@@ -9,8 +9,7 @@ from kstorm.topology.tuple import DEFAULT_STREAM
 
 CLOCK: Final = "clock"
 """Key in `TopologyContext.resources` of the clock of a simulated cluster, which is a function that
-returns seconds. Without it, components use the machine's clock.
-"""
+returns seconds. Without it, components use the machine's clock."""
 
 
 class TopologyContext:

@@ -64,8 +64,7 @@ class FieldsGrouping(KeyedGrouping):
 @dataclass(frozen=True, slots=True)
 class PartialKeyGrouping(KeyedGrouping):
     """Like a fields grouping, but with two tasks per key, of which the less loaded one is selected.
-    This balances skewed keys.
-    """
+    This balances skewed keys."""
 
     name: ClassVar[str] = "partial_key"
 

@@ -97,8 +97,7 @@ def key_text(values: Sequence[Any]) -> str:
 
 def list_text(values: Sequence[Any]) -> str:
     """Encode a key as a JSON list, even if it is a single text. Raises the same errors as
-    `key_text`.
-    """
+    `key_text`."""
     try:
         if _AS_JSON.issuperset(map(type, values)):
             text = _to_json(values)
@@ -181,8 +180,7 @@ def _refusal(values: Sequence[Any], error: Exception) -> TypeError:
 
 def _portable(value: Any) -> Any:
     """Return a key as plain JSON. A value that JSON cannot represent becomes a dict with a single
-    name that starts with "$".
-    """
+    name that starts with "$"."""
     kind = type(value)
     if kind is int:
         if not _LEAST <= value < _BEYOND:

@@ -19,5 +19,4 @@ class Note(Struct, array_like=True, frozen=True):
     """File and line of the user's code, if known: `join.py:41`."""
     permanent: bool = False
     """True if a further attempt would fail in the same way (`PermanentError`). Older processes
-    ignore this field.
-    """
+    ignore this field."""

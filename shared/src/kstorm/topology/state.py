@@ -18,7 +18,6 @@ class KeyValueState(Protocol):
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, or `default`."""
-        ...
 
     def put(self, key: str, value: Any) -> None:
         """Set a key to the current content of `value`. If you change the object later, put it
@@ -29,22 +28,18 @@ class KeyValueState(Protocol):
         `ValueError` if key and value together exceed 16 MiB. In these cases the state does not
         change.
         """
-        ...
 
     def delete(self, key: str) -> Any:
         """Remove a key. Returns its former value, or None if there was none."""
-        ...
 
     def discard(self, key: str) -> None:
         """Remove a key if it exists, without reading its value.
 
         This is cheaper than `delete` if the state is larger than memory.
         """
-        ...
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Yield every key with its value, in arbitrary order. Reads the whole table."""
-        ...
 
     def range(self, start: str = "", end: str | None = None) -> Iterator[tuple[str, Any]]:
         """Yield the keys from `start` on and before `end`, in character order, with their values.
@@ -52,4 +47,3 @@ class KeyValueState(Protocol):
 
         Collect what you need before you change the state. Storm does not have this method.
         """
-        ...

@@ -103,8 +103,7 @@ class Tuple(Struct, eq=False):
     @property
     def is_tick(self) -> bool:
         """True for a tick tuple (`topology_tick_tuple_freq_secs`). An ack of a tick tuple has no
-        effect.
-        """
+        effect."""
         return self.source.stream == TICK_STREAM and self.source.component == SYSTEM_COMPONENT
 
     def roots(self) -> Iterator[int]:

@@ -20,7 +20,6 @@ class TridentCollector(Protocol):
     def emit(self, values: Sequence[Any]) -> None:
         """Emit one value for each of the operation's output fields. Raises `EmitError` for any
         other number of values."""
-        ...
 
 
 class Operation:

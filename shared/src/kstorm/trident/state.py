@@ -32,7 +32,6 @@ class Readable(Protocol):
 
     def get(self, key: Key = (), default: Any = None) -> Any:
         """Return the value of a key, or `default`."""
-        ...
 
 
 class MapState:

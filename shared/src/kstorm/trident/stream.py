@@ -9,12 +9,7 @@ from kstorm.errors import TopologyError
 from kstorm.fitting import Text, checked
 from kstorm.topology import Bolt, Fields
 from kstorm.topology.groupings import FieldsGrouping, GlobalGrouping, ShuffleGrouping
-from kstorm.trident.aggregators import (
-    Aggregator,
-    AnyAggregator,
-    CombinerAggregator,
-    aggregation_of,
-)
+from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, aggregation_of
 from kstorm.trident.batches import FieldSelection
 from kstorm.trident.chained_aggregators import (
     ChainedAggregator,
@@ -282,13 +277,8 @@ class GroupedStream(StreamBase):
         before = self._add(self._by_group(self._parts(aggregator, inputs)))
         title = f"persistent_aggregate({name_of(aggregator)} → {listed(outputs)})"
         outside = state if isinstance(state, MapFactory) else None
-        node = StateNode(
-            title,
-            [before],
-            short=short_of(aggregator),
-            groups=self._groups,
-            in_database=outside is not None,
-        )
+        node = StateNode(title, [before], short=short_of(aggregator), groups=self._groups)
+        node.in_database = outside is not None
         node.make = partial(state_update, aggregator, self._groups, inputs, outputs, outside)
         return TridentState(self._nodes, self._add(node))
 
@@ -307,24 +297,14 @@ class GroupedStream(StreamBase):
         outputs = Fields(spare(_PARTIAL, self._groups))
         make = partial(aggregate_step, aggregator, self._groups, inputs, outputs, is_partial=True)
         title = f"combine({name_of(aggregator)})"
-        node = StepNode(
-            title,
-            [self._node],
-            short=short_of(aggregator),
-            make=make,
-            is_partial=True,
-            is_optional=True,
-        )
+        node = StepNode(title, [self._node], short=short_of(aggregator), make=make)
+        node.is_partial = node.is_optional = True
         return self._add(node)
 
     def _by_group(self, node: Node) -> RepartitionNode:
         if len(self._groups):
-            return RepartitionNode(
-                f"group_by({listed(self._groups)})",
-                [node],
-                names=self._groups,
-                grouping=FieldsGrouping,
-            )
+            title = f"group_by({listed(self._groups)})"
+            return RepartitionNode(title, [node], names=self._groups, grouping=FieldsGrouping)
         return RepartitionNode("global", [node], grouping=lambda fields: GlobalGrouping())
 
 

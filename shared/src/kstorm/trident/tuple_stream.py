@@ -105,9 +105,7 @@ class TupleStream(StreamBase):
 
     @checked()
     def filter(
-        self,
-        inputs: Any,
-        operation: "Filter | Callable[..., object] | None" = None,
+        self, inputs: Any, operation: "Filter | Callable[..., object] | None" = None
     ) -> Self:
         """Keep some tuples: `filter(Fields("word"), FilterNull())`.
 

@@ -21,40 +21,32 @@ class StateUpdate(Protocol):
     @property
     def operation(self) -> Operation:
         """Prepared and cleaned up with the task."""
-        ...
 
     @property
     def output(self) -> Fields:
         """The output fields."""
-        ...
 
     @property
     def map_factory(self) -> object:
         """Creates the external state. None if the state is the task's own."""
-        ...
 
     @property
     def map(self) -> Any:
         """The task's part of an external state: an `ExternalMap` or an object with the same
         methods."""
-        ...
 
     def begin(self, state: KeyValueState, task: str) -> None:
         """Receive the task's own state. `task` identifies the task across restarts."""
-        ...
 
     def reader(self) -> Any:
         """Return the state as queries receive it."""
-        ...
 
     def keys(self, batch: Batch) -> Sequence[Row]:
         """Return the keys whose values these rows need."""
-        ...
 
     def run(self, batch: Batch) -> Batch:
         """Change the state and return the output. The values of an external state must be
         loaded."""
-        ...
 
 
 class AggregateUpdate:

@@ -23,7 +23,6 @@ from kstorm.topology.context import CLOCK
 from kstorm.topology.event_time import NEVER, EventTime, Mark, TellsTime
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.manager import Windower, time_of
-from kstorm.windows.prefixed_state import PrefixedState
 from kstorm.windows.settings import DEFAULT_INTERVAL, LATE_TUPLE, WindowSettings
 from kstorm.windows.watermark import Watermark
 from kstorm.windows.window import TupleWindow
@@ -118,7 +117,7 @@ class WindowedBoltExecutor(TellsTime, StatefulBasicBolt):
         }
         self._restore()
         begin: Callable[[KeyValueState], Maybe] | None = getattr(self.bolt, "init_state", None)
-        return None if begin is None else begin(PrefixedState(state, "s/"))
+        return None if begin is None else begin(_PrefixedState(state, "s/"))
 
     def cleanup(self) -> None:
         self.bolt.cleanup()
@@ -332,3 +331,31 @@ class StatefulWindowedBoltExecutor(WindowedBoltExecutor):
 
     def pre_rollback(self) -> Maybe:
         return self.bolt.pre_rollback()
+
+
+class _PrefixedState:
+    """The part of a state whose keys have a prefix. The user does not see the prefix."""
+
+    def __init__(self, state: KeyValueState, prefix: str) -> None:
+        self._state, self._prefix = state, prefix
+        self._behind = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._state.get(self._prefix + key, default)
+
+    def put(self, key: str, value: Any) -> None:
+        self._state.put(self._prefix + key, value)
+
+    def delete(self, key: str) -> Any:
+        return self._state.delete(self._prefix + key)
+
+    def discard(self, key: str) -> None:
+        self._state.discard(self._prefix + key)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        return self.range()
+
+    def range(self, start: str = "", end: str | None = None) -> Iterator[tuple[str, Any]]:
+        last = self._behind if end is None else self._prefix + end
+        for key, value in self._state.range(self._prefix + start, last):
+            yield key[len(self._prefix) :], value

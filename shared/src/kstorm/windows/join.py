@@ -17,12 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from kstorm.errors import ArgumentError, TopologyError
 from kstorm.fitting import Text, checked
-from kstorm.topology import (
-    DEFAULT_STREAM,
-    Fields,
-    OutputFieldsDeclarer,
-    Tuple,
-)
+from kstorm.topology import DEFAULT_STREAM, Fields, OutputFieldsDeclarer, Tuple
 from kstorm.topology.keys import comparable
 from kstorm.windows.bolt import WindowedBolt
 from kstorm.windows.window import TupleWindow

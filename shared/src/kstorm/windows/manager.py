@@ -25,11 +25,9 @@ class Windower(Protocol):
     def time_for(self, now: int) -> int:
         """Return the time of a tuple without a time of its own. It is later than all shown windows,
         even if the clock goes back."""
-        ...
 
     def is_full_with(self, more: int) -> bool:
         """Return True if `more` tuples complete a window that slides by tuples."""
-        ...
 
     def add(self, time: int, tuple: Tuple) -> None: ...
 
@@ -39,15 +37,12 @@ class Windower(Protocol):
 
         Each window's cleanup runs before the next one is yielded.
         """
-        ...
 
     def passed(self, time: int) -> int:
         """Return the time up to which no more windows will end, after `due(time)` was consumed."""
-        ...
 
     def stored(self) -> list[Any]:
         """Return the data for `restore`, as a value that can be stored in the state."""
-        ...
 
     def restore(self, stored: list[Any]) -> None: ...
 

@@ -23,8 +23,7 @@ from kstorm_pipeline.lineage import LAST_MILLISECOND
 MOMENT: Final = pa.timestamp("us", tz="UTC")
 _SMALL: Final = 1_000
 """Bytes. A shorter text cannot contain a number that is too long, or nesting that is too deep, for
-Spark's parser.
-"""
+Spark's parser."""
 _LARGE: Final = 50_000
 """Bytes. A longer text may contain a name that Spark's parser rejects as too long."""
 _DEEP: Final = 900

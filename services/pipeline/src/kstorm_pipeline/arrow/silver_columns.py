@@ -58,8 +58,7 @@ def _occurrences(headers: pa.Array, identity: list[pa.Array], rows: int) -> pa.A
 
 def _lineage(headers: pa.Array, rows: int) -> pa.Array | None:
     """Return the names from headers: null for a record without a lineage, None if no record has
-    any.
-    """
+    any."""
     if headers.null_count == rows:
         return None
     places, parts = headers.flatten(), headers.value_parent_indices()

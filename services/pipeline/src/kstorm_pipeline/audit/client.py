@@ -49,7 +49,6 @@ def make_client(
     hosts: str, seconds: float, tls: ZooKeeperTls | None
 ) -> tuple[KazooClient, Handler]:
     """Return a client that is not started yet, and the handler that stores the reason if it cannot
-    connect.
-    """
+    connect."""
     handler = Handler(tls)
     return KazooClient(hosts, timeout=seconds, handler=handler), handler

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 WINDOWS, EXCEPTIONS = "audit_windows", "audit_exceptions"
 COMPLETE = "_audit"
 """The folder next to the tables with one file per topology: up to when all messages are accounted
-for, in seconds since 1970.
-"""
+for, in seconds since 1970."""
 
 _WINDOWS = """
     checked TIMESTAMP COMMENT 'time of the audit, the same in all of its rows',

@@ -56,7 +56,6 @@ def unless_missing(otherwise: Exception) -> Iterator[None]:
 
 
 def no_such_topic(topology: str, topic: str) -> PipelineError:
-    """Return the error for a missing topic of a topology."""
     return PipelineError(
         f"there is no topic {topic!r}: is {topology!r} the topology's name, and does it read Kafka? "
         "Releases without this topic wrote nothing that can be audited"

@@ -81,8 +81,7 @@ def prove(spark: SparkSession, settings: Settings) -> AckerProof | None:
 
 def _check_that_frames_are_read(rows: DataFrame, topic: str) -> None:
     """Raise PipelineError if none of the first records is a valid frame, because then every proof
-    would pass.
-    """
+    would pass."""
     first = rows.select("value").limit(_LOOKED_AT).collect()
     if first and not any(_reads(row) for row in first):
         raise PipelineError(

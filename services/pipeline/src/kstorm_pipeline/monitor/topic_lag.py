@@ -45,7 +45,6 @@ class TopicLag:
         self._consumer = self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties)
 
     def close(self) -> None:
-        """Close the consumer."""
         self._consumer.close()
 
     def find(self) -> TableLag:

@@ -1,6 +1,5 @@
 """The web server of a run. It limits the connections of its clients, because each open connection
-occupies a thread.
-"""
+occupies a thread."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ class WebLimits:
 
     connections: int = 64
     """Maximum open connections. A further connection closes the oldest. If it were rejected
-    instead, a client could lock out the probes.
-    """
+    instead, a client could lock out the probes."""
 
 
 class WebServer(ThreadingMixIn, WSGIServer):

@@ -22,8 +22,7 @@ _MOST_BYTES: Final = 3_200_000
 """A value of 1 MB, with each byte URL-encoded as three."""
 _PATIENCE_SECS: Final = 2.0
 """Most actions are finished after this time, so the page that the browser is redirected to shows
-the result.
-"""
+the result."""
 
 WhoAsks = Callable[[Request], str]
 

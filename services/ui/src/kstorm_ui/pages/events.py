@@ -52,8 +52,7 @@ async def _events(site: Site, request: Request) -> PageResult:
 
 def _has(shown: Event, text: str) -> bool:
     """Search for a text in the displayed fields only. Otherwise a user could guess hidden data
-    letter by letter.
-    """
+    letter by letter."""
     return (
         text.casefold()
         in "\n".join((shown.who, shown.verb, shown.what, shown.note, shown.outcome)).casefold()

@@ -28,8 +28,7 @@ _MOST_LINES: Final = 1_000
 """Newest lines of all processes that a page shows."""
 _MOST_PROCESSES: Final = 64
 _HIDDEN: Final = QueryProblem(
-    "Logs are not shown: to show them, set KSTORM_UI_LOGS=true, or ui.logs in the chart",
-    _FORBIDDEN,
+    "Logs are not shown: to show them, set KSTORM_UI_LOGS=true, or ui.logs in the chart", _FORBIDDEN
 )
 
 

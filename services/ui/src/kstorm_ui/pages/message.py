@@ -1,6 +1,5 @@
 """Page of one message: the trees of its attempts, and why it is unfinished. It is updated until the
-message is finished.
-"""
+message is finished."""
 
 import re
 from collections.abc import Sequence
@@ -99,8 +98,7 @@ class _Following:
 
     async def look(self, is_last: bool) -> tuple[str, bool]:
         """Implements `kstorm_ui.stream.Growth`. While the servers do not respond, the page shows
-        the last answer below the problem.
-        """
+        the last answer below the problem."""
         found, problem = await _answer(self._site, self._state, self._asked, _FRESH_SECS)
         self._found = found or self._found
         values = _values(

@@ -87,8 +87,7 @@ class KubernetesSource:
         self, name: str, statuses: Mapping[Pod, Mapping[str, object] | None]
     ) -> Outline | None:
         """Query the outline once. Query it again if the process that reported it is gone, because
-        the code may have changed.
-        """
+        the code may have changed."""
         lives = {
             pod: (pod.name, status.get("begun_at"))
             for pod, status in statuses.items()

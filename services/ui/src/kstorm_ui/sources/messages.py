@@ -1,6 +1,5 @@
 """Trees of messages, and why messages are unfinished, read from the topics like `kstorm trace` and
-`kstorm why`.
-"""
+`kstorm why`."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -29,8 +28,7 @@ class MessageAnswer(msgspec.Struct, frozen=True):
     trees: Sequence[Tree]
     """Trees of its attempts, oldest first."""
     verdict: Verdict | None
-    """Reason why the message is unfinished. None if it is unknown, because not all data was read.
-    """
+    """Reason why the message is unfinished. None if it is unknown, because not all data was read."""
 
 
 class OldestAnswer(msgspec.Struct, frozen=True):

@@ -51,12 +51,10 @@ class TopologyReport(msgspec.Struct, frozen=True):
 
 class Source(Protocol):
     """A source of reports on topologies. `look` may block. It raises `KstormError` if it cannot
-    report anything.
-    """
+    report anything."""
 
     def look(self) -> Sequence[TopologyReport]:
         """Poll the current state of all topologies."""
-        ...
 
     def log(self, topology: str, process: str) -> Sequence[LogLife]:
         """Return the last log lines of a process, its current run first. May block.
@@ -64,8 +62,6 @@ class Source(Protocol):
         Raises `AbsentError` if the process does not exist, `KstormError` if the log cannot be
         fetched.
         """
-        ...
 
     def __str__(self) -> str:
         """Description of the source for users."""
-        ...

@@ -87,7 +87,7 @@ class AckerEngine(Engine[Ledger]):
                     tenure.task.rotate()
         if now >= self._next_checkpoint and not self._storing:
             self._next_checkpoint = now + self._every * self._intervals
-            self._start(
+            self._go_on(
                 self._checkpoint(
                     lambda: [tenure for tenure in self.tenures.values() if tenure.works]
                 )
@@ -102,8 +102,7 @@ class AckerEngine(Engine[Ledger]):
     @property
     def _intervals(self) -> float:
         """Intervals until the next checkpoint. A checkpoint stores nearly all open trees, so it is
-        rarer when there are many.
-        """
+        rarer when there are many."""
         return min(_MOST_INTERVALS, max(1.0, self.open_trees / _ROWS_AN_INTERVAL))
 
     @property

@@ -16,7 +16,6 @@ from kstorm.core.engine.effects import Effect
 from kstorm.core.engine.engine import Item, Routine, UserCodeJob
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.leaving import BoltLeaving
-from kstorm.core.engine.poll import Poll
 from kstorm.core.engine.sending import SendingEngine
 from kstorm.core.engine.tenure import InputRecord, TaskTenure
 from kstorm.core.engine.units import Unit
@@ -49,6 +48,25 @@ class UnobservedWork:
 
     unit: Unit | None = None
     task: BoltTask | None = None
+
+
+class Poll:
+    """A poll that is executed, or a part of one, with the progress of each task."""
+
+    __slots__ = ("began", "reached", "rest", "unit", "whole")
+
+    def __init__(self, whole: Unit) -> None:
+        whole.add()
+        self.whole = whole
+        """Done when all parts of the poll are done."""
+        self.unit = Unit(whole.delivered)
+        """Done when all results of this part have arrived."""
+        self.reached: dict[TaskTenure[BoltTask], int] = {}
+        """By task, the offset after the last executed frame."""
+        self.rest: list[tuple[TaskTenure[BoltTask], Sequence[InputRecord]]] = []
+        """Frames left for another part."""
+        self.began = 0.0
+        """Start time of its execution."""
 
 
 class BoltEngine(SendingEngine[BoltTask]):

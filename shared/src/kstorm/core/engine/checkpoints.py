@@ -59,7 +59,7 @@ class Checkpoints(BoltLeaving):
         config = engine.topology.config
         if engine.stateful and now >= self._next_checkpoint and not self._storing:
             self._next_checkpoint = now + config.topology_state_checkpoint_interval_ms / 1000
-            engine._start(self._checkpoint())
+            engine._go_on(self._checkpoint())
         if now >= self._next_commit and not self._storing:
             self._next_commit = now + config.topology_commit_interval_ms / 1000
             self._age_held()

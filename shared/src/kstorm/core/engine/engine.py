@@ -10,18 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from math import inf
 from typing import Generic
 
-from msgspec.structs import replace
-
-from kstorm.core.dead_letters import (
-    STRANGER,
-    UNDECODABLE,
-    DeadLetter,
-    LetterError,
-    LetterStamp,
-    LetterToStore,
-    encode_letter,
-    key_of,
-)
+from kstorm.core.dead_letters import LetterToStore
 from kstorm.core.engine.effects import (
     AbandonOpen,
     Close,
@@ -38,14 +27,14 @@ from kstorm.core.engine.effects import (
 )
 from kstorm.core.engine.intake import Intake
 from kstorm.core.engine.journal import Journal
+from kstorm.core.engine.letters import LetterRecords
 from kstorm.core.engine.tenure import InputRecord, Phase, T, TaskTenure
 from kstorm.core.engine.units import InputProgress, Unit
 from kstorm.core.frame_limits import most_frame_bytes
 from kstorm.core.outgoing import OutgoingRecord
 from kstorm.core.user_code import Steps
 from kstorm.core.wire import F, decode
-from kstorm.errors import FrameError, TasksLostError, TopologyError
-from kstorm.texts import readable
+from kstorm.errors import FrameError, TasksLostError
 from kstorm.topology import Topology
 
 Routine = Generator[Callable[[], bool], None, None]
@@ -91,11 +80,10 @@ class Engine(Generic[T]):
         self.tenures: dict[int, TaskTenure[T]] = {}
         """By task index: every task that this process has taken on and not released."""
         self.now = 0.0
-        self.dead_letters = self.frames_in = 0
+        self.frames_in = 0
+        self.letters = LetterRecords(topology, component, journal)
         self.on_dropped: Callable[[TaskTenure[T]], None] = lambda tenure: None
         """Called when a task has ended, for metrics."""
-        self.postmark: Callable[[], LetterStamp] = LetterStamp
-        """Returns the process's fields for an outgoing dead letter."""
         self.intake = Intake()
         """The input that is being processed."""
         self._effects: list[Effect] = []
@@ -113,7 +101,7 @@ class Engine(Generic[T]):
         self.now = now
         for index, offset in committed.items():
             tenure = self.tenures[index] = TaskTenure(index, InputProgress(offset))
-            self._start(self._take_on(tenure))
+            self._go_on(self._take_on(tenure))
         return self._turn()
 
     def opened(
@@ -208,13 +196,12 @@ class Engine(Generic[T]):
             tenure.leaving = True
             if tenure.phase is Phase.OPENING:
                 self._effects.append(AbandonOpen(tenure.index))
-            self._start(self._leave(tenure))
+            self._go_on(self._leave(tenure))
         return self._turn()
 
     def lost(self, tasks: Iterable[int], now: float) -> list[Effect]:
         """Another process may already have these tasks, so this process must not write anything for
-        them.
-        """
+        them."""
         self.now = now
         why = f"another process may have its tasks {sorted(tasks)}"
         return [
@@ -278,8 +265,7 @@ class Engine(Generic[T]):
         """Take on a task:
         1. Open and recover its input and storage.
         2. Create its component and prepare it, unless the task already has to leave.
-        3. Start to deliver its records.
-        """
+        3. Start to deliver its records."""
         self._effects.append(Open(tenure.index))  # 1
         yield lambda: tenure.phase is not Phase.OPENING
         if tenure.leaving:
@@ -294,8 +280,7 @@ class Engine(Generic[T]):
         """Release a task:
         1. Wait for its recovery, preparation or execution to end.
         2. End the task as its kind requires.
-        3. Close its storage. Another process may then take it.
-        """
+        3. Close its storage. Another process may then take it."""
         yield lambda: tenure.phase in (Phase.WORKING, Phase.GONE)  # 1
         if tenure.phase is Phase.WORKING:
             yield from self.let_go(tenure)  # 2
@@ -339,11 +324,8 @@ class Engine(Generic[T]):
             job.on_end()
         return True
 
-    def _start(self, routine: Routine) -> None:
-        """Start a routine. It runs until the first condition that it waits for."""
-        self._go_on(routine)
-
     def _go_on(self, routine: Routine) -> None:
+        """Run a routine until the next condition that it waits for."""
         condition = next(routine, None)
         if condition is not None:
             self._routines.append((routine, condition))
@@ -384,18 +366,7 @@ class Engine(Generic[T]):
         self, record: InputRecord, reason: str, unit: Unit, topic: str, partition: int
     ) -> None:
         """Write an unusable record of an internal topic to the dead letters."""
-        letter = DeadLetter(
-            topology=self.topology.name,
-            component=self.component,
-            task=0,
-            reason=reason,
-            topic=topic,
-            partition=partition,
-            offset=record.offset,
-            key=record.key,
-            value=record.value,
-            kind=UNDECODABLE if record.undecodable else STRANGER,
-        )
+        letter = self.letters.letter(record, reason, topic, partition)
         self._store_letter(LetterToStore(letter), unit)
 
     def _store_letter(self, to_store: LetterToStore, unit: Unit) -> None:
@@ -408,37 +379,5 @@ class Engine(Generic[T]):
             unit.delivered()
 
         inner = Unit(stored)
-        self._send(inner, [self._written(to_store.letter)])
+        self._send(inner, [self.letters.record(to_store.letter)])
         inner.close()
-
-    def _written(self, letter: DeadLetter) -> OutgoingRecord:
-        """Count and log a dead letter, and return its record."""
-        self.dead_letters += 1
-        self.journal.warning(
-            "dead_letter",
-            reason=readable(letter.reason),
-            topic=letter.topic,
-            partition=letter.partition,
-            offset=letter.offset,
-        )
-        mark = self.postmark()
-        letter = replace(letter, at=mark.at, version=mark.version, error=self._located(letter))
-        key = key_of(letter, mark.unique or str(self.dead_letters))
-        return OutgoingRecord(self.topology.dead_letters_topic, 0, encode_letter(letter), key)
-
-    def _located(self, letter: DeadLetter) -> LetterError | None:
-        """Return the letter's error with its component filled in.
-
-        The error's task determines the component. An error without a task belongs to the letter's
-        own task.
-        """
-        error = letter.error
-        if error is None or error.component:
-            return error
-        if not error.task:
-            return replace(error, component=letter.component, task=letter.task)
-        try:
-            component, _ = self.topology.locate_task(error.task)
-        except TopologyError:  # the note does not come from a task of this topology
-            return error
-        return replace(error, component=component)

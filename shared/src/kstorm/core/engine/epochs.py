@@ -35,8 +35,7 @@ MOST_UNITS = 64
 """An epoch is cut early after this number of units of work, which limits its memory."""
 MOST_BYTES = 16 * 1024 * 1024
 """An epoch is cut early after this number of input bytes, because its output must be written before
-the transaction times out.
-"""
+the transaction times out."""
 
 
 class Epochs(Leaving[T]):
@@ -96,7 +95,7 @@ class Epochs(Leaving[T]):
         """Cut an epoch if one is due, between two executions."""
         engine = self._engine
         if engine._job is None and not self._writing and self.is_cut_due:
-            engine._start(self._epoch())
+            engine._go_on(self._epoch())
 
     def checkpoint(self, now: float) -> list[Effect]:
         """Cut an epoch before it is due."""
@@ -183,7 +182,7 @@ class Epochs(Leaving[T]):
             self._letter_of(records[number], why)
             for number, why in sorted(transact.refused.items())
         ]
-        left = [*kept, *map(self._engine._written, letters)]
+        left = [*kept, *map(self._engine.letters.record, letters)]
         first = letters[0]
         told = (
             f"{first.reason}: the record is in the dead letters, with {len(letters) - 1} others "

@@ -123,8 +123,7 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
         """Release a bolt task:
         1. The bolt cleans up. Its held and waiting tuples stay in the changelog for the next owner.
         2. All of the task's work is committed, including its offsets.
-        3. From then on, transactions exclude the task.
-        """
+        3. From then on, transactions exclude the task."""
         unit = Unit()
         yield from self._engine._run(lambda: self._engine._cleanup(tenure, unit))  # 1
         self._engine._end_late(unit)

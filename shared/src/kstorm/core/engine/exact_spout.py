@@ -49,8 +49,7 @@ class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
         """Release a spout task:
         1. It stops emitting.
         2. Its emits are committed, with its position.
-        3. The spout is closed. From then on, transactions exclude the task.
-        """
+        3. The spout is closed. From then on, transactions exclude the task."""
         engine, task = self._engine, tenure.task
         yield from engine._run(
             lambda: engine._last_call(task, task.deactivate(), "in deactivate")

@@ -12,16 +12,12 @@ class Journal(Protocol):
 
         The task continues.
         """
-        ...
 
     def info(self, event: str, **fields: Any) -> None:
         """Log an event."""
-        ...
 
     def warning(self, event: str, **fields: Any) -> None:
         """Log an event that an operator may have to check."""
-        ...
 
     def made(self, task: Any, task_id: int) -> None:
         """A `BoltTask` or `SpoutTask` was created. Its component is not prepared yet."""
-        ...

@@ -110,8 +110,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         self.config = spec.config
         self.active = True
         """False if the topology is deactivated, so that spouts stop emitting while trees in flight
-        finish.
-        """
+        finish."""
         self.rest = 0.0
         """Seconds between the last turn of the spouts and the next. Doubles while there is nothing
         to emit."""

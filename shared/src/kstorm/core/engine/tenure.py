@@ -20,8 +20,7 @@ class InputRecord(Struct, frozen=True):
     sent: float = 0.0
     """Send time in seconds (wall clock). 0 if unknown."""
     undecodable: str = ""
-    """For the placeholder of an undecodable batch, the reason why it has no value. Otherwise empty.
-    """
+    """For the placeholder of an undecodable batch, the reason why it has no value. Otherwise empty."""
     offsets: int = 1
     """Number of offsets that it covers."""
 

@@ -65,8 +65,7 @@ class InputProgress:
     @property
     def finished(self) -> int:
         """The input before this offset is finished. It is the end of the unbroken sequence of
-        finished units.
-        """
+        finished units."""
         while self._open and self._open[0][0].done:
             self._finished = self._open.popleft()[1]
         return self._finished

@@ -181,8 +181,7 @@ class ExactCollector(BoltCollector):
 
     def keep(self, act: Callable[[], object]) -> None:
         """Run an action once the current execution has succeeded, or immediately outside of an
-        execution.
-        """
+        execution."""
         if self.executing:
             self._kept.append(act)
         else:

@@ -28,11 +28,7 @@ from kstorm.core.record_size import all_short, too_large
 from kstorm.core.sendable import shown_values
 from kstorm.core.user_code import Steps
 from kstorm.core.wire import SalvagedFrame, TupleFrame
-from kstorm.errors import (
-    BrokerError,
-    PermanentError,
-    UnsendableError,
-)
+from kstorm.errors import BrokerError, PermanentError, UnsendableError
 from kstorm.topology import Tuple, TupleBatch
 
 

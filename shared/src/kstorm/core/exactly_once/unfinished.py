@@ -24,8 +24,7 @@ Pair = tuple[bytes, bytes | None]
 
 MARK: Final = b"\xff"
 """First byte of the keys of these pairs. It never occurs in UTF-8, so it differs from all keys of a
-state and sorts after them.
-"""
+state and sorts after them."""
 
 
 class UnfinishedTuple(msgspec.Struct, array_like=True, frozen=True):
@@ -99,7 +98,6 @@ class UnfinishedTuples:
         heapq.heappush(self._waiting, (due, next(self._numbers), tuple))
 
     def is_due(self, now: float) -> bool:
-        """Return True if a retry is due."""
         return bool(self._waiting) and self._waiting[0][0] <= now
 
     def take_due(self, now: float) -> list[LocatedTuple]:

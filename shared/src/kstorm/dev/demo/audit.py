@@ -138,8 +138,7 @@ def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> DemoFi
 
 def read_topic(client_config: Mapping[str, Any], topic: str) -> Iterator[SinkRecord]:
     """Read all current records of the topic with a plain consumer. Raises `BrokerError` if they do
-    not arrive.
-    """
+    not arrive."""
     own = {
         "group.id": f"{topic}-audit",
         "isolation.level": "read_committed",

@@ -1,6 +1,5 @@
 """The demo's text: the sentences of CPython's language reference, which every Python installation
-includes.
-"""
+includes."""
 
 import itertools
 import re

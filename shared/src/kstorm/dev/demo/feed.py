@@ -21,8 +21,7 @@ _FLUSH_SECS: Final = 60.0
 
 class Feed(threading.Thread):
     """A thread that writes `texts[i]` to partition `i mod partitions`. It gets the offsets from the
-    broker's delivery reports.
-    """
+    broker's delivery reports."""
 
     def __init__(
         self,

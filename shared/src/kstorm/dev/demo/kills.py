@@ -60,8 +60,7 @@ class Kills:
     @property
     def may_be_produced(self) -> int:
         """The number of messages that may be produced so far. The rest is held back for the next
-        kills.
-        """
+        kills."""
         steps = 2 * len(self._victims) - 1  # the last kill releases everything
         taken = len(self.done_so_far) + self._returns + (self._armed_at is not None)
         if taken >= max(steps, 0):
@@ -70,8 +69,7 @@ class Kills:
 
     def step(self, acked: int, open_trees: int, now: float) -> list[str]:
         """Do the steps that are due, and return the lines to print. `acked` trees are complete, and
-        `open_trees` are not.
-        """
+        `open_trees` are not."""
         if len(self.done_so_far) > self._returns:
             return self._look_for(self.done_so_far[-1], acked, now)
         if self._armed_at is None:

@@ -1,6 +1,5 @@
 """The main stage of the demo: it sends messages, kills processes, and waits until every tree is
-complete.
-"""
+complete."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -45,8 +44,7 @@ class UsageLog:
 
     def sample(self, now: float | None = None) -> None:
         """Sample all processes. With `now`, do so only every few seconds, because a sample costs
-        some milliseconds of CPU time.
-        """
+        some milliseconds of CPU time."""
         if now is not None and now < self._next:
             return
         self._next = (now or 0.0) + _USAGE_SECS
@@ -77,8 +75,7 @@ class LoadRun:
         usage: UsageLog,
     ) -> None:
         """`make_feed` receives the function that returns the number of messages that may be
-        produced so far.
-        """
+        produced so far."""
         self.kills = Kills(processes, victims, messages)
         self.feed = make_feed(self._allowed)
         self._processes, self._messages, self._usage = processes, messages, usage
@@ -176,8 +173,7 @@ class LoadRun:
 
 def offsets_stored(client: KazooClient, path: str, topic: str, ends: Mapping[int, int]) -> bool:
     """Return True if the spout has stored the end of each partition as its offset. `ends` contains
-    these ends.
-    """
+    these ends."""
     for number, end in ends.items():
         node = f"{path}/partition_{number}"
         try:

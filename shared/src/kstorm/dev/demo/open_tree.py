@@ -1,6 +1,5 @@
 """The trace of a message whose tree was open when a process was killed. It shows what the process
-held, and when the tree continued.
-"""
+held, and when the tree continued."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,8 +16,7 @@ from kstorm.topology import Topology
 
 _BEFORE_SECS: Final = 10.0
 """A tree may have started this long before the kill, because all trees waited after an acker was
-killed earlier.
-"""
+killed earlier."""
 _MOST_BYTES: Final = 400_000_000
 _MOST_SECS: Final = 10.0
 _MOST_LINES: Final = 14

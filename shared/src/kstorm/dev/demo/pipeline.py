@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from kstorm.dev.demo.options import WORDCOUNT
@@ -75,8 +74,7 @@ class DemoTables:
 class DemoPipeline:
     """The process that updates the tables below `workdir` from the topic, and then accounts for
     every message that the topology has read. Use it as a context manager: Spark starts when the
-    block is entered, and the pipeline reads the topic after `begin`.
-    """
+    block is entered, and the pipeline reads the topic after `begin`."""
 
     def __init__(
         self, workdir: Path, bootstrap: str, zookeeper: str, topic: str, topology: str
@@ -126,12 +124,7 @@ class DemoPipeline:
         self.process.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.process.wait(_END_SECS)
         self.process.stop()

@@ -51,8 +51,7 @@ class LoadResult:
     @property
     def per_second(self) -> float:
         """Messages per second over the whole stage, including the time spent waiting for killed
-        processes and for timeouts.
-        """
+        processes and for timeouts."""
         return self.messages / self.seconds
 
 
@@ -71,8 +70,7 @@ class DemoOutcome:
     directory: Path
     """The folder with the logs and tables."""
     took: Mapping[str, float]
-    """The duration of each stage in seconds, in order, including the set-up if this command did it.
-    """
+    """The duration of each stage in seconds, in order, including the set-up if this command did it."""
 
     @property
     def replayed(self) -> int:
@@ -131,8 +129,7 @@ class DemoOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report's content. Times are in ms unless the name of the field has another
-        unit.
-        """
+        unit."""
         complete = [
             quantile(list(self.load.complete_latency_counts), share) for share in (0.5, 0.99)
         ]

@@ -51,13 +51,11 @@ _VICTIMS: Final = (ACKER_COMPONENT, "count")
 _READY_SECS: Final = 240.0
 _EAGER: Final = {"KSTORM_KAFKA_PROPERTIES": json.dumps({"reconnect.backoff.max.ms": 200})}
 """Make the processes connect to an embedded Kafka as soon as it is ready. By default a client waits
-up to two seconds between attempts.
-"""
+up to two seconds between attempts."""
 _TIMEOUT_SECS: Final = {True: 10, False: 30}
 """The message timeouts with and without kills. The unfinished messages of a killed process are
 emitted again after the timeout of their trees. With Storm's 30 seconds, the demo would mostly wait
-for that.
-"""
+for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +156,7 @@ class Demo:
     @contextmanager
     def _processes(self, stage: _Stage) -> Iterator[LocalProcesses]:
         """The processes of the topology. With an embedded Kafka, they start before Kafka is ready
-        and wait for it.
-        """
+        and wait for it."""
         settings = stage.settings
         processes = LocalProcesses(
             stage.topology,
@@ -176,8 +173,7 @@ class Demo:
 
     def _wait_for_servers(self, servers: DemoServers, stage: _Stage, stack: ExitStack) -> None:
         """Wait until the servers are ready, and create the topics. At the end of the stack, topics
-        are removed from the user's servers.
-        """
+        are removed from the user's servers."""
         with self._progress("servers") as progress:
             servers.wait(lambda share: progress.show(0.9 * share, "Kafka and ZooKeeper"))
             self._usage.processes += servers.processes
@@ -319,8 +315,7 @@ class Demo:
 
 def _check_answer(settings: Settings) -> None:
     """Raise `BrokerError` if the user's servers do not respond, before the run creates anything on
-    them.
-    """
+    them."""
     topic_names(settings)
     with zookeeper_client(settings.zookeeper):
         pass

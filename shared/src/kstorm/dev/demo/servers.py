@@ -1,12 +1,10 @@
 """Kafka and ZooKeeper of a demo: the user's own, or embedded ones that start in parallel and live
-as long as the run.
-"""
+as long as the run."""
 
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from kstorm.dev.processes import ManagedProcess
@@ -42,8 +40,7 @@ class DemoServers:
 
     def wait(self, on_look: Callable[[float], None]) -> None:
         """Wait until the servers are ready. Raises `LocalError` if one does not start. `on_look`
-        receives the share that is ready.
-        """
+        receives the share that is ready."""
         while not all(start.done() for start in self._starts):
             for start in self._starts:
                 if start.done():
@@ -62,12 +59,7 @@ class DemoServers:
         self._starts = [self._pool.submit(server.start) for server in self._embedded]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for server in self._embedded:
             server.abandon()
         self._pool.shutdown()

@@ -1,11 +1,9 @@
 """Show the stage in which sentences flow: as a table on a terminal, otherwise as the line of the
-stage.
-"""
+stage."""
 
 import logging
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from rich.console import Console
 from rich.text import Text
@@ -46,13 +44,8 @@ class SentencesView:
             self._table.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         if self._table is not None:
-            self._table.__exit__(kind, error, trace)
-        if kind is None:
+            self._table.__exit__(*raised)
+        if raised[0] is None:
             self._line.end(f"{self._goal:,} of {self._goal:,}")

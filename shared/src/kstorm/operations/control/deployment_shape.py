@@ -19,8 +19,7 @@ class ComponentShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tasks: int
     stateful: bool = False
     """True if the component has a `KeyValueState`, and therefore needs a disk and a stable pod
-    name.
-    """
+    name."""
 
 
 class DeploymentShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -91,7 +91,6 @@ class Cluster:
         return sorted(map(pod_of, found.items), key=lambda pod: pod.name)
 
     def autoscaler(self, workload: Workload) -> Autoscaler | None:
-        """Return the autoscaler of the workload, or None."""
         with self._errors():
             found = self._autoscaling.list_namespaced_horizontal_pod_autoscaler(
                 workload.namespace, _request_timeout=_PATIENCE

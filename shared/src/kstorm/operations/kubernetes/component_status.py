@@ -53,8 +53,7 @@ class ComponentStatus(msgspec.Struct, frozen=True):
     latency_p99: float | None
     errors: int
     last_error: str
-    """Type and task of the latest error in the current pods. Empty if no pod has reported an error.
-    """
+    """Type and task of the latest error in the current pods. Empty if no pod has reported an error."""
     last_error_age: float | None
     """Seconds since the last error."""
     remarks: Mapping[str, str]
@@ -169,8 +168,7 @@ def _status(
 
 def _last_error(answers: Iterable[Mapping[str, Any]]) -> tuple[str, float | None]:
     """Return the newest error and its age in seconds. Older services do not report the age, so it
-    may be None.
-    """
+    may be None."""
     errors = [
         (last_error(status), status.get("last_error_age"))
         for status in answers

@@ -5,10 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from kstorm.errors import ControlError
 from kstorm.operations.kubernetes.cluster import Cluster
 from kstorm.operations.kubernetes.component_status import num_tasks
-from kstorm.operations.kubernetes.topologies import (
-    find_component,
-    find_topology,
-)
+from kstorm.operations.kubernetes.topologies import find_component, find_topology
 from kstorm.operations.kubernetes.workloads import Workload
 
 

@@ -173,9 +173,7 @@ def _copied(
         ]
         if ended:
             write_topic(
-                settings,
-                NamesOf(topology).dead_letters_topic,
-                [(key, None) for key in ended],
+                settings, NamesOf(topology).dead_letters_topic, [(key, None) for key in ended]
             )
         yield len(taken)
         if problem:

@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from kstorm.errors import ControlError, NotYetError
-from kstorm.operations.letters.replaying import (
-    replay_request,
-    replayable,
-    why_not_editable,
-)
+from kstorm.operations.letters.replaying import replay_request, replayable, why_not_editable
 from kstorm.operations.letters.selection import NumberedLetter
 from kstorm.runtime.base.settings import Settings
 from kstorm.topology import Topology

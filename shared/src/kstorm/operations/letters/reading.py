@@ -48,8 +48,7 @@ def read_whole(
     settings: Settings, topology: str, letters: Sequence[NumberedLetter]
 ) -> Iterator[NumberedLetter]:
     """Yield complete letters one by one, because all of them together may be large. Raises
-    `BrokerError`.
-    """
+    `BrokerError`."""
     wanted = {one.number for one in letters}
     for message in (
         read_topic(settings, NamesOf(topology).dead_letters_topic, min(wanted, default=0))
@@ -96,7 +95,6 @@ def numbers_of(letters: Sequence[NumberedLetter], group: str | None = None) -> s
 
 
 def error_text(letter: DeadLetter) -> str:
-    """Return the error in one line."""
     error = letter.error
     return (
         f"{error.type}: {error.message}" if error is not None and error.type else message_of(letter)

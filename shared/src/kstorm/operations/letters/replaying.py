@@ -124,7 +124,6 @@ def request_edited_replay(
 def replay_request(
     one: NumberedLetter, *, after: int = 0, who: str = "", note: str = ""
 ) -> ReplayRequest:
-    """Return the replay request for a complete letter."""
     letter = one.letter
     return ReplayRequest(
         number=one.number,

@@ -30,8 +30,7 @@ class PartitionAccount(Struct, frozen=True, kw_only=True):
     """Runs of offsets that no range covers, as `(first, end)` with `end` exclusive."""
     counts: Mapping[str, int]
     """Number of offsets by outcome, summed over the ranges. Offsets in two ranges count twice: see
-    `twice`.
-    """
+    `twice`."""
     twice: int
     skipped: list[Skipped]
     """The last 100, in the order written."""

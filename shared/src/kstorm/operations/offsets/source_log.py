@@ -1,6 +1,5 @@
 """Offsets of a spout's source topic in Kafka, read in the same way as by the spout, so that both
-agree.
-"""
+agree."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -27,7 +27,6 @@ class StatusProcess(Protocol):
 
         Raises `ControlError` if access is denied.
         """
-        ...
 
 
 class StatusTarget(Protocol):
@@ -35,11 +34,9 @@ class StatusTarget(Protocol):
 
     def outline(self) -> Outline:
         """Return the outline of the topology. Raises `ControlError` if no process returns one."""
-        ...
 
     def processes(self, component: str) -> Sequence[StatusProcess]:
         """Return the current processes of a component."""
-        ...
 
 
 def open_target(
@@ -145,8 +142,7 @@ class KubernetesTarget:
 
 def ask_each(processes: Sequence[StatusProcess], page: str) -> Sequence[dict[str, Any] | None]:
     """Request a page from several processes in parallel. The result has None for a missing
-    response.
-    """
+    response."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(lambda process: process.ask(page, {}, {}), processes))
     return [None if answer is None else answer[1] for answer in answers]

@@ -51,8 +51,7 @@ class Bottleneck(Struct, frozen=True):
     """One of `scaled to 0`, `kafka away`, `not there`, `deactivated`, `reads nothing`, `open
     transaction`, `processes missing`, `cannot work`, `busy`, `behind`, `hot task`, `producer
     queue`, `transactions`, `too much in flight`, `pending limit`, `failing message`, `late tuples`,
-    `event time`.
-    """
+    `event time`."""
     said: str
     evidence: Sequence[str] = ()
     weight: float = 0.0
@@ -364,8 +363,7 @@ def _spout(component: ComponentChange, slow: Sequence[str]) -> Iterator[Bottlene
 
 def _downstream(components: Sequence[ComponentChange]) -> dict[str, set[str]]:
     """Return for each component the components that its tuples reach, which always include the
-    ackers.
-    """
+    ackers."""
     targets: dict[str, set[str]] = {component.name: set() for component in components}
     ackers = {component.name for component in components if component.kind == "acker"}
     for component in components:

@@ -39,14 +39,12 @@ class TopologySampler(Protocol):
 
     def look(self) -> TopologySnapshot:
         """Take a snapshot of the processes, without lags from Kafka."""
-        ...
 
     def backlogs(self, components: Sequence[str], window: float) -> Sequence[Backlogs]:
         """Return the components' backlogs twice, `window` seconds apart.
 
         Raises `KstormError` if they are not available.
         """
-        ...
 
 
 class TopologySample(msgspec.Struct, frozen=True):

@@ -24,8 +24,7 @@ from kstorm.runtime.zookeeper.topologies import open_topologies
 
 _AT_ONCE: Final = 64
 """Number of messages whose trees are read together. If the budget runs out, earlier batches are
-complete.
-"""
+complete."""
 
 
 class Diagnosis:

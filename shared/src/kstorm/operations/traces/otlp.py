@@ -7,7 +7,6 @@ id.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -104,12 +103,7 @@ class SpanCollector:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
     def takes(self, spans: "Sequence[ReadableSpan]") -> bool:

@@ -100,8 +100,7 @@ class OutcomeFeed:
 
     def advance(self, until: int) -> Sequence[TreeOutcome]:
         """Read up to `until`, but at most ten seconds further. Return the trees that failed or were
-        slow.
-        """
+        slow."""
         until = min(until, self.until + _ROUND_MS)
         self._look(until)
         if not self._positions:

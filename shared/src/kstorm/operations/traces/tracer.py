@@ -76,8 +76,7 @@ class Tracer:
 
     def between(self, message: MessageId, start: int, until: int) -> Sequence[Tree]:
         """Return the trees of a message that were started between two Unix times in ms, oldest
-        first. They include the records of up to a minute later.
-        """
+        first. They include the records of up to a minute later."""
         return self._scan(self._at(start), self._at(until + SLACK_MS), message, until + _MINUTE_MS)
 
     def newest_attempts(self, messages: Iterable[MessageId]) -> Mapping[MessageId, Sequence[Tree]]:

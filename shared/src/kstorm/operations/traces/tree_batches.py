@@ -22,8 +22,7 @@ SLACK_MS: Final = 1000
 _FIRST_SLICE_MS: Final = 1000
 _NEAR_MS: Final = 100
 _AT_ONCE_MS: Final = 500
-"""All tuples of most trees are sent between `_NEAR_MS` before their start and this time after it.
-"""
+"""All tuples of most trees are sent between `_NEAR_MS` before their start and this time after it."""
 _MORE: Final = 4
 """Each time range that is read is this many times longer than the previous one."""
 _TOGETHER_MS: Final = 10_000

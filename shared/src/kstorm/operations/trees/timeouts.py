@@ -79,8 +79,7 @@ def _sent(tree: Tree, edge: int, ms: int) -> str:
 
 def _acked(tree: Tree, edge: int, ms: int) -> str:
     """Describe whether the tuple was acked later, and when, according to the records that were
-    read.
-    """
+    read."""
     for number, entry in tree.entries.items():
         if entry is not None and edge in entry.acked:
             return f"acked {duration(max(0, tree.news[number].place.timestamp - ms))} too late"

@@ -11,8 +11,7 @@ from kstorm.operations.trees.tree_reader import AckerEntry, RecordPlace
 
 _ALIKE: Final = 3
 """If more than this number of consecutive tuples to one component have no children, they share one
-row.
-"""
+row."""
 
 
 class WaterfallRow(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,5 @@
 """The logger of the Kafka clients. It logs messages of the same kind at most once in five
-seconds.
-"""
+seconds."""
 
 import logging
 import time

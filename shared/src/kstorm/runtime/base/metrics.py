@@ -58,7 +58,6 @@ class Latency:
     def family(
         self, name: str, documentation: str, labels: dict[str, str]
     ) -> HistogramMetricFamily:
-        """Return the histogram as a Prometheus metric."""
         family = HistogramMetricFamily(name, documentation, labels=list(labels))
         running, buckets = 0, []
         for bound, count in zip([*map("{:.6g}".format, _BOUNDS), "+Inf"], self.counts, strict=True):
@@ -98,7 +97,6 @@ class Exposition:
         self._sources.append(source)
 
     def add_latency(self, name: str, documentation: str, latency: Latency) -> None:
-        """Add a histogram."""
         self._latencies.append((name, documentation, latency))
 
     def collect(self) -> Iterator[Any]:
@@ -116,7 +114,6 @@ class Exposition:
             yield latency.family(f"kstorm_{name}", documentation, self._labels)
 
     def text(self) -> bytes:
-        """Return the page."""
         return generate_latest(self._registry)
 
     def _samples(self) -> Iterable[Sample]:

@@ -1,6 +1,5 @@
 """The interface by which a spout looks up its partitions: in Kafka, in ZooKeeper or in
-`StaticHosts`.
-"""
+`StaticHosts`."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -24,4 +23,3 @@ class BrokersReader(Protocol):
         Empty if no topic matches. Raises `NoTopicError` if a topic given by name does not exist,
         and `BrokerError` if no broker responds.
         """
-        ...

@@ -37,8 +37,7 @@ class _Scale(msgspec.Struct):
 
 def pod_number(instance: str, stateful_set: str) -> int:
     """Return a pod's number in its StatefulSet. Raises `ConfigError` if the pod does not belong to
-    the StatefulSet.
-    """
+    the StatefulSet."""
     found = re.fullmatch(re.escape(stateful_set) + r"-([0-9]{1,9})", instance)
     if found is None:
         raise ConfigError(
@@ -51,8 +50,7 @@ def pod_number(instance: str, stateful_set: str) -> int:
 
 def is_scaled_away(instance: str, stateful_set: str, log: "Logger") -> bool:
     """Return True if a pod of a StatefulSet will not come back, and False if it will or if
-    Kubernetes does not respond.
-    """
+    Kubernetes does not respond."""
     if not stateful_set:
         return False
     try:

@@ -22,8 +22,7 @@ _WIDE: Final = 100_000
 
 class Screen(Console):
     """A rich console that makes all printed data printable. Only the console itself adds colours
-    and cursor movements.
-    """
+    and cursor movements."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

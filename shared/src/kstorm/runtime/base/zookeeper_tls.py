@@ -100,8 +100,7 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def _password(self) -> str:
         """Return the key's password. OpenSSL calls this only if the key has a password. Without
-        this function, it would prompt on the terminal.
-        """
+        this function, it would prompt on the terminal."""
         if not self.keyfile_password_file:
             name = "keyfile" if self.keyfile else "certfile"
             raise self._unusable(

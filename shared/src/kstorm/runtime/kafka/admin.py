@@ -64,8 +64,7 @@ class Admin:
     def close(self) -> None:
         """Close the client, which has threads and connections. No request may be in progress:
         librdkafka 2.16.0 could crash or block the process. Without this call, the client lives
-        until the garbage collector finds it.
-        """
+        until the garbage collector finds it."""
         del self.client
 
     def partition_counts(self, within: float = _TIMEOUT_SECS) -> dict[str, int]:
@@ -116,8 +115,7 @@ class Admin:
 
     def group_members(self, groups: Sequence[str]) -> dict[str, Sequence[MemberDescription]]:
         """Return the members of consumer groups, with an empty list for a missing group. Raises
-        `BrokerError`.
-        """
+        `BrokerError`."""
         described = self.described_groups(groups)
         return {group: () if found is None else found.members for group, found in described.items()}
 

@@ -13,8 +13,7 @@ from kstorm.runtime.kafka.statistics import SELDOM_MS, ClientStatistics, read_st
 
 _LOOKS: Final = 2
 """Number of consecutive statistics without a broker. More than one is needed, because there may be
-a short gap between two brokers.
-"""
+a short gap between two brokers."""
 _LOGICAL: Final = "logical"
 """Source of the placeholder for a group coordinator, which is not a broker itself."""
 

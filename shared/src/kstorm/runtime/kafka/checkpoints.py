@@ -122,8 +122,7 @@ class CheckpointWriter:
 
     async def open(self) -> None:
         """Abort a transaction that an earlier run left open. Raises the errors of
-        `init_transactions`.
-        """
+        `init_transactions`."""
         await self._on_thread(partial(self._begin, TRANSACTION_SECS))
 
     def _begin(self, seconds: float) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import Any, Protocol
 
 from confluent_kafka import (
@@ -34,9 +35,8 @@ from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
 from kstorm.runtime.kafka.consumer_calls import ConsumerCallQueue
 from kstorm.runtime.kafka.deadlines import DeadlineExecutor
 from kstorm.runtime.kafka.errors import raise_if_final
-from kstorm.runtime.kafka.fetch_limits import OWN_TOPICS
+from kstorm.runtime.kafka.group_member import member_config
 from kstorm.runtime.kafka.open_transactions import OpenTransactions
-from kstorm.runtime.kafka.release_check import member_id
 from kstorm.runtime.kafka.start_offsets import committed_offsets
 from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
 from kstorm.runtime.kafka.unassigned_tasks import UnassignedTaskDetector, query_of_unassigned
@@ -53,8 +53,6 @@ _CONSUME_RECORDS = 100
 _POLL_SECONDS = 0.05
 _LEAVE_SECONDS = 2.0
 _CLOSE_SECONDS = 5.0
-_MOST_POLL_INTERVAL_MS = 86_400_000  # librdkafka's limit
-_POLL_MARGIN_SECONDS = 30.0
 _FENCED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
 
 
@@ -66,23 +64,18 @@ class TaskOwner(Protocol):
 
         Their records arrive after `ready` is called.
         """
-        ...
 
     async def revoked(self, partitions: Sequence[int]) -> None:
         """Finish and release these tasks."""
-        ...
 
     async def lost(self, partitions: Sequence[int]) -> None:
         """Drop these tasks without writing or committing: another process may already own them."""
-        ...
 
     def deliver(self, records: list[Message]) -> None:
         """Process one poll's records."""
-        ...
 
     def pass_over(self, partition: int, batch: UndecodableRange) -> None:
         """An undecodable batch was skipped."""
-        ...
 
 
 class TaskConsumer(threading.Thread):
@@ -113,16 +106,10 @@ class TaskConsumer(threading.Thread):
         """
         super().__init__(name="task-consumer", daemon=True)
         self._group, self._revoke_secs, self._from_committed = group, revoke_secs, from_committed
-        self._settings, self._topic, self._owner, self._loop, self._fatal = (
-            settings,
-            topic,
-            owner,
-            loop,
-            fatal,
-        )
+        self._settings, self._topic, self._owner = settings, topic, owner
+        self._loop, self._fatal = loop, fatal
         self._log, self._reads, self._session_timeout_ms = log, reads, session_timeout_ms
         self._stopping = threading.Event()
-        self._leaves = settings.leave_on_stop
         self._orders = ConsumerCallQueue()
         self.preparing: set[int] = set()
         """Assigned partitions whose tasks are not ready yet."""
@@ -130,34 +117,16 @@ class TaskConsumer(threading.Thread):
         """True once this process has taken part in a completed rebalance, with or without tasks."""
         self._waits_until = float("inf")
         self._paused: set[int] = set()
-        self._full, self._throttled = full, False
+        self._full, self._leaves = full, settings.leave_on_stop
+        self.throttled = False
+        """True while reading is paused because too much input is being processed."""
         self._metadata: Any = None
         self.transactions = OpenTransactions(topic)
         """The open transactions that block this consumer."""
         self.assignment: set[int] = set()
         """Partitions assigned to this process."""
-        config: dict[str, Any] = {
-            **settings.client_config,
-            "isolation.level": "read_committed",  # committed offsets then exclude open transactions
-            "client.id": member_id(settings),
-            "group.id": group,
-            "group.instance.id": f"{group}-{settings.instance}",
-            "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": session_timeout_ms,
-            "max.poll.interval.ms": _most_ms_without_poll(revoke_secs, session_timeout_ms),
-            # Members learn of a rebalance in the response to a heartbeat.
-            "heartbeat.interval.ms": min(500, session_timeout_ms // 5),
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "queued.max.messages.kbytes": 16 * 1024,
-            "fetch.wait.max.ms": 100,
-            # librdkafka's default of 1000 leaves the processor idle after each time that the queue
-            # was full.
-            "fetch.queue.backoff.ms": 20,
-            "fetch.message.max.bytes": 4 << 20,
-            **OWN_TOPICS,
-            "topic.metadata.refresh.interval.ms": 30_000,
+        config = {
+            **member_config(settings, group, session_timeout_ms, revoke_secs),
             "statistics.interval.ms": INTERVAL_MS if reads else 0,
             "stats_cb": self._heard,
         }
@@ -171,15 +140,8 @@ class TaskConsumer(threading.Thread):
     # Called on the event loop.
 
     @property
-    def throttled(self) -> bool:
-        """True while reading is paused because too much input is being processed."""
-        return self._throttled
-
-    @property
     def stands_by(self) -> bool:
-        """True if this process has no task and expects none, because a session has passed since it
-        joined.
-        """
+        """True if this process has no task, and expects none: a session has passed since it joined."""
         return not self.assignment and time.monotonic() > self._waits_until
 
     def ready(self, partition: int) -> None:
@@ -187,19 +149,15 @@ class TaskConsumer(threading.Thread):
         self.preparing.discard(partition)
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Commit offsets without waiting.
-
-        A failure is only logged, because its only effect is that records are executed again.
-        """
+        """Commit offsets without waiting. After a failure, records are only executed again."""
         if offsets:
             self._orders.give(lambda: self._commit(offsets, asynchronous=True))
 
     async def commit_and_wait(self, offsets: Mapping[int, int]) -> None:
         """Commit offsets and wait for the broker."""
         if offsets:
-            await asyncio.wrap_future(
-                self._orders.give(lambda: self._commit(offsets, asynchronous=False))
-            )
+            done = self._orders.give(lambda: self._commit(offsets, asynchronous=False))
+            await asyncio.wrap_future(done)
 
     async def group_metadata(self, *, anew: bool = False) -> Any:
         """Return this member's group metadata, for a transaction.
@@ -208,9 +166,8 @@ class TaskConsumer(threading.Thread):
         two polls. If Kafka rejects the cached generation as outdated, call this with `anew`.
         """
         if anew or self._metadata is None:
-            self._metadata = await asyncio.wrap_future(
-                self._orders.give(self._consumer.consumer_group_metadata)
-            )
+            found = self._orders.give(self._consumer.consumer_group_metadata)
+            self._metadata = await asyncio.wrap_future(found)
         return self._metadata
 
     def stop(self) -> None:
@@ -236,8 +193,6 @@ class TaskConsumer(threading.Thread):
                 self._look_for_ownerless()
             if self._leaves:
                 self._leave()
-        except FencedError as error:
-            self._fatal(error)
         except Exception as error:  # noqa: BLE001 - the process has to end, too
             self._fatal(error)
         finally:
@@ -250,8 +205,8 @@ class TaskConsumer(threading.Thread):
         self._consumer.subscribe(
             [self._topic],
             on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_lost,
+            on_revoke=partial(self._release, lost=False),
+            on_lost=partial(self._release, lost=True),
         )
 
     def _look_for_ownerless(self) -> None:
@@ -328,8 +283,7 @@ class TaskConsumer(threading.Thread):
             try:
                 self._consumer.seek(TopicPartition(*place, batch.end))
             except KafkaException as error:
-                # The partition is not being read at the moment. When it is read again, the error is
-                # returned again.
+                # The partition is not being read now. When it is, the error is returned again.
                 self._log.warning(
                     "seek_refused", error=error.args[0].str(), partition=place.partition
                 )
@@ -354,20 +308,16 @@ class TaskConsumer(threading.Thread):
         return False
 
     def _regulate(self) -> None:
-        """Pause partitions that are not ready, or all partitions if the owner is full. The tasks
-        stay assigned.
-        """
-        if not self._throttled:
+        """Pause partitions that are not ready, or all of them if the owner is full."""
+        if not self.throttled:
             patience = time.monotonic() + _PATIENCE_SECONDS
             while self._full() and time.monotonic() < patience:
                 self._orders.serve()
                 time.sleep(0.005)
-        self._throttled = self._full()
-        wanted = (
-            set(self.assignment)
-            if self._throttled or not self._reads
-            else self.assignment & self.preparing
-        )
+        self.throttled = self._full()
+        wanted = self.assignment & self.preparing
+        if self.throttled or not self._reads:
+            wanted = set(self.assignment)
         if pause := wanted - self._paused:
             self._consumer.pause(self._places(pause))
         if resume := (self._paused - wanted) & self.assignment:
@@ -388,8 +338,7 @@ class TaskConsumer(threading.Thread):
             [TopicPartition(self._topic, *place) for place in committed.items()]
         )
         if not self.joined:
-            # Tasks move in two rounds. In the first one, members revoke tasks and none are assigned
-            # yet.
+            # Tasks move in two rounds. In the first one, members only revoke tasks.
             self._waits_until = time.monotonic() + self._session_timeout_ms / 1000
             self.joined = True
             self._ownerless.joined(time.monotonic())
@@ -414,20 +363,13 @@ class TaskConsumer(threading.Thread):
         if isinstance(error, Exception):
             self._fatal(error)
 
-    def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        self._release(consumer, places, lost=False)
-
-    def _on_lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        self._release(consumer, places, lost=True)
-
     def _release(self, consumer: Consumer, places: list[TopicPartition], *, lost: bool) -> None:
         self._metadata = None
         partitions = [place.partition for place in places]
         if partitions:
             self._log.info("tasks_lost" if lost else "tasks_revoked", partitions=sorted(partitions))
             letting_go = self._owner.lost(partitions) if lost else self._owner.revoked(partitions)
-            done = asyncio.run_coroutine_threadsafe(letting_go, self._loop)
-            self._wait_for(done)
+            self._wait_for(asyncio.run_coroutine_threadsafe(letting_go, self._loop))
         self.assignment.difference_update(partitions)
         self.preparing.difference_update(partitions)
         self._paused.difference_update(partitions)
@@ -436,9 +378,7 @@ class TaskConsumer(threading.Thread):
         consumer.incremental_unassign(places)
 
     def _wait_for(self, done: "Future[None]") -> None:
-        """Wait for a coroutine of the event loop, serving calls that it may queue for this thread
-        meanwhile.
-        """
+        """Wait for a coroutine of the event loop, and serve the calls that it queues meanwhile."""
         deadline = time.monotonic() + self._revoke_secs
         while not done.done():
             if time.monotonic() > deadline:
@@ -448,30 +388,12 @@ class TaskConsumer(threading.Thread):
         done.result()
 
     def _commit(self, offsets: Mapping[int, int], *, asynchronous: bool) -> None:
-        positions = [
-            TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()
-        ]
+        positions = [TopicPartition(self._topic, *place) for place in offsets.items()]
+        commit: Callable[..., object] = self._consumer.commit
         try:
-            if asynchronous:
-                self._consumer.commit(offsets=positions, asynchronous=True)
-            else:
-                self._consumer.commit(offsets=positions, asynchronous=False)
+            commit(offsets=positions, asynchronous=asynchronous)
         except KafkaException as error:
             self._log.warning("commit_refused", error=error.args[0].str(), offsets=offsets)
 
     def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition) for partition in partitions]
-
-
-def _most_ms_without_poll(revoke_secs: float, session_timeout_ms: int) -> int:
-    """Return `max.poll.interval.ms`, which is also the timeout for rejoining the group.
-
-    The group waits this long for members to rejoin, so it must exceed the time to release tasks.
-    But it should not be longer than necessary, because librdkafka waits this long before it repeats
-    a join request. Brokers may lose such a request: one did so after it was killed and then loaded
-    its groups twice.
-    """
-    return min(
-        max(session_timeout_ms, int((revoke_secs + _POLL_MARGIN_SECONDS) * 1000)),
-        _MOST_POLL_INTERVAL_MS,
-    )

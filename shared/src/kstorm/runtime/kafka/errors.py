@@ -1,6 +1,5 @@
 """Classifies client errors as temporary or final, and raises the errors that lists of partitions
-contain.
-"""
+contain."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -209,15 +209,13 @@ def explain_refusal(topic: str, error: KafkaError) -> str:
 
 def blames_a_record(error: KafkaError) -> bool:
     """Return True if an unnamed record made a transaction fail, so that reports of all records are
-    needed.
-    """
+    needed."""
     return error.code() in (*FOR_GOOD, KafkaError._INCONSISTENT)
 
 
 def explain_missing_right(error: KafkaError) -> str:
     """Describe the right that a failed transaction lacked, from an error text that names the topic,
-    or return "".
-    """
+    or return ""."""
     return (
         f"{error.str()}; allow this user WRITE on that topic"
         if error.code() in _NOT_ALLOWED

@@ -9,8 +9,7 @@ from kstorm.kafka.ports import Partition, PositionReader
 
 class SharedPositions:
     """Lends one reader, which is open while it is used. `close` of a lent reader may be called on
-    any thread, everything else on the event loop.
-    """
+    any thread, everything else on the event loop."""
 
     def __init__(self, open_reader: Callable[[], PositionReader]) -> None:
         self._open = open_reader

@@ -14,8 +14,7 @@ Pair = tuple[bytes | None, bytes | None]
 
 class SharedReplayRequests:
     """Lends readers. `close` of a lent reader may be called on any thread, everything else on the
-    event loop.
-    """
+    event loop."""
 
     def __init__(self, open_reader: Callable[[], ReplayRequestReader]) -> None:
         self._open = open_reader

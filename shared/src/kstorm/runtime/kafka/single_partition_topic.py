@@ -90,8 +90,7 @@ def write_topic(
     settings: Settings, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]
 ) -> None:
     """Write keys and values. Raises `BrokerError` if Kafka has not stored all of them 20 s after
-    the last write.
-    """
+    the last write."""
     refused: list[str] = []
 
     def delivered(error: object | None, _: Message) -> None:

@@ -304,5 +304,4 @@ class _Report:
 _Entry = tuple["ref[_Report]", list[object], int, Callable[..., None], bool]
 """Records that are reported together: their report, its errors, the number of records, the
 callback, and whether the callback is an `OnDelivery`. This is a plain tuple, because there may be
-one per record.
-"""
+one per record."""

@@ -20,12 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
-from kstorm.kafka.hosts import (
-    GlobalPartitionInformation,
-    StaticHosts,
-    ZkHosts,
-    bootstrap_servers,
-)
+from kstorm.kafka.hosts import GlobalPartitionInformation, StaticHosts, ZkHosts, bootstrap_servers
 from kstorm.kafka.ports import Broker, Partition, SourceFault, SourceMessage
 from kstorm.runtime.base.client_log import CLIENT_LOG
 from kstorm.runtime.base.partition_lookup import LOOK_UP_SECS, BrokersReader, NoTopicError
@@ -165,7 +160,7 @@ class KafkaSource:
         if self._forgotten.all:
             self._renew()
         for partition, batch in self._searches.ended():
-            reason = f"{partition.topic}[{partition.partition}]: {batch.reason}"
+            reason = f"{partition}: {batch.reason}"
             self._faults.append(
                 SourceFault(reason, partition, undecodable=(batch.first, batch.end))
             )
@@ -335,9 +330,9 @@ class KafkaSource:
             )
         except KafkaException as error:
             self._closing.wait(_PAUSE_AFTER_FAILURE_SECS)  # the caller asks again immediately
-            where = f"{partition.topic}[{partition.partition}]"
             raise BrokerError(
-                f"Kafka at {self._brokers} did not return the offsets of {where}: {_reason(error)}"
+                f"Kafka at {self._brokers} did not return the offsets of {partition}: "
+                f"{_reason(error)}"
             ) from None
         return start if time == EARLIEST_TIME else end
 
@@ -357,12 +352,8 @@ class KafkaSource:
         if error is None or (partition in self._assigned and self._searches.begin(message)):
             return
         if partition is not None and error.code() in _OUT_OF_RANGE:
-            where = f"{partition.topic}[{partition.partition}]"
-            self._faults.append(
-                SourceFault(
-                    f"reading {where} cannot continue: {error.str()}", partition, out_of_range=True
-                )
-            )
+            reason = f"reading {partition} cannot continue: {error.str()}"
+            self._faults.append(SourceFault(reason, partition, out_of_range=True))
         else:
             self._tell(
                 SourceFault(f"reading {topic!r} from {self._brokers}: {error.str()}", partition)

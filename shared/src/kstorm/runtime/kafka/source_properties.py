@@ -11,7 +11,6 @@ log = logging.getLogger(__name__)
 
 
 def consumer_properties(config: SpoutConfig, client_config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the librdkafka properties for a spout config."""
     properties: dict[str, Any] = {
         **client_config,
         "group.id": config.id,

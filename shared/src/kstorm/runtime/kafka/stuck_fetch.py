@@ -14,8 +14,7 @@ from kstorm.runtime.kafka.statistics import ClientStatistics
 
 _FETCHES: Final = 5
 """A partition is stuck after this number of fetches without a result. A long fetch of a large batch
-counts as one.
-"""
+counts as one."""
 
 
 class _UnreadPartition(NamedTuple):

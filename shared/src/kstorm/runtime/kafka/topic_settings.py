@@ -61,8 +61,7 @@ def topic_plans(topology: Topology, replication_factor: int) -> dict[str, TopicP
 
 def _frames(largest: int, hours: float) -> dict[str, str]:
     """Settings for tuples, acks and completions. After they are read, they only serve to trace
-    messages.
-    """
+    messages."""
     return {
         **_OPENED,
         "cleanup.policy": "delete",
@@ -90,8 +89,7 @@ def _dead_letters(topology: Topology) -> dict[str, str]:
 
 def _finished(topology: Topology) -> dict[str, str]:
     """Settings for the outcomes of offsets. The topic is compacted, because a range may be written
-    twice.
-    """
+    twice."""
     return _kept("compact,delete", topology.config.topology_finished_retention_secs)
 
 

@@ -117,8 +117,7 @@ def _check(
 
 def _check_changelogs(topology: Topology, admin: Admin, names: list[str]) -> None:
     """Check existing changelogs. State is read from the whole log, so Kafka must not delete old
-    records.
-    """
+    records."""
     for name, found in admin.topic_settings(names).items() if names else ():
         policy, most = found["cleanup.policy"], int(found["max.message.bytes"])
         if policy != "compact":

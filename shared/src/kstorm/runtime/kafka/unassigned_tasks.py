@@ -70,8 +70,7 @@ class UnassignedTaskDetector:
 
 def query_of_unassigned(settings: Settings, group: str, topic: str) -> Ask:
     """Return a query to Kafka. It creates its own client, because it runs only about once per
-    process.
-    """
+    process."""
 
     def ask() -> set[int] | None:
         admin = Admin(settings)

@@ -90,8 +90,7 @@ class UndecodableBatchProbe:
 
     def heard(self, statistics: ClientStatistics, read: Collection[Partition]) -> None:
         """Examine the partitions that are stuck according to the reader's statistics. `read`
-        contains those being fetched.
-        """
+        contains those being fetched."""
         for place, offset in self._silences.heard(statistics, read):
             self._suspect(place, offset, _SILENT)
 
@@ -165,8 +164,7 @@ def _begins(fault: _FetchFault | None) -> tuple[int | None, ...]:
 
 def batch_end(is_in: Callable[[int], bool], first: int, high: int) -> int:
     """Return the lowest offset above `first` that is not in a batch. `high` is assumed to be
-    outside.
-    """
+    outside."""
     last, step = first, 1
     while first + step < high and is_in(first + step):
         last, step = first + step, 2 * step

@@ -217,8 +217,7 @@ class _Session:
 
     def cancel(self) -> None:
         """Stop consuming. pika rejects the messages that are still in flight, so that they are
-        queued again.
-        """
+        queued again."""
         if self._consumer is not None and self.channel.is_open:
             self.channel.basic_cancel(self._consumer, callback=lambda _frame: None)
         self._consumer = None

@@ -61,15 +61,12 @@ class Service(Protocol):
 
     async def start(self, feed: Callable[[Any], None]) -> None:
         """Start. `feed(work)` gives work to the agent."""
-        ...
 
     async def handle(self, work: Any) -> None:
         """Do a piece of work. The agent calls this for one piece at a time."""
-        ...
 
     async def stop(self) -> None:
         """Finish the work in flight and close every task. The agent still runs during this call."""
-        ...
 
 
 def make_app(name: str, settings: Settings, service: Service) -> ChannelApp:

@@ -115,8 +115,7 @@ class BoltDriver(Driver[BoltEngine]):
 
     def _refuse(self, task: int, left: Mapping[bytes, bytes]) -> None:
         """End the process, because an exactly-once run left tuples that at-least-once processing
-        would lose.
-        """
+        would lose."""
         if left:
             self.fatal(
                 unfinished_error(self.component, self.engine.topic, self._changelog, task, left)

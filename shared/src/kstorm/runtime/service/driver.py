@@ -11,12 +11,15 @@ import asyncio
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from confluent_kafka import KafkaException, Message
 
+from kstorm.core.dead_letters import LetterStamp
 from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import RunUserCode
 from kstorm.errors import KstormError
@@ -32,10 +35,8 @@ from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.effect_runner import E, EffectRunner
 from kstorm.runtime.service.idle_rest import IdleRest
 from kstorm.runtime.service.journal import ServiceJournal
-from kstorm.runtime.service.letter_stamp import letter_stamper
 from kstorm.runtime.service.loop_yield import LoopYielder
 from kstorm.runtime.service.outage import restart_count, restart_if_cut_off
-from kstorm.runtime.service.standby import Standby
 from kstorm.runtime.store.stored_state import StoredState
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
@@ -45,6 +46,7 @@ from kstorm.topology.component import Component
 _BUSY_SECONDS, _IDLE_SECONDS = 0.005, 0.025
 _HOUSEKEEPING_SECONDS = 0.02
 _STOP_SECONDS, _REVOKE_SECONDS = 10.0, 60.0
+_STANDBY_SECONDS = 10.0
 
 
 class Driver(EffectRunner[E]):
@@ -53,8 +55,7 @@ class Driver(EffectRunner[E]):
     group: str
     """The consumer group that distributes the tasks."""
     reads = True
-    """True if this process's consumer reads the records of the group's topic as the engine's input.
-    """
+    """True if this process's consumer reads the records of the group's topic as the engine's input."""
     topics: Collection[str] = ()
     """The topics that existed when the process started."""
     from_committed = False
@@ -77,7 +78,7 @@ class Driver(EffectRunner[E]):
         self._ending = threading.Lock()
         # The exit code is 2 before the start, when errors need an operator, and 1 after it.
         self._exit_code = 2
-        self._standby = Standby(log)
+        self._standby = _Standby(log)
         self._begun_at = time.time()
         self._beat = time.monotonic()
         self._background: list[asyncio.Future[None]] = []
@@ -107,7 +108,7 @@ class Driver(EffectRunner[E]):
         yield (
             "dead_letters_total",
             "Messages that became dead letters",
-            self.engine.dead_letters,
+            self.engine.letters.count,
             {},
         )
         yield (
@@ -141,7 +142,6 @@ class Driver(EffectRunner[E]):
         yield from self.workload.samples()
 
     def status(self) -> dict[str, Any]:
-        """Return the data for `/status`."""
         return {
             "topology": self.topology.name,
             "component": self.component,
@@ -153,7 +153,7 @@ class Driver(EffectRunner[E]):
             "frames_in": self.engine.frames_in,
             "records_out": self.producer.records,
             **self.journal.status(),
-            "dead_letters": self.engine.dead_letters,
+            "dead_letters": self.engine.letters.count,
             "input_waits": self.consumer.transactions.problem(),
             "input_waits_since": time.time() - hangs
             if (hangs := self.consumer.transactions.longest_secs)
@@ -170,7 +170,7 @@ class Driver(EffectRunner[E]):
         self._feed = feed
         self._loop = asyncio.get_running_loop()
         self.idle = IdleRest()
-        self.engine.postmark = letter_stamper(self.settings)
+        self.engine.letters.stamp = _letter_stamper(self.settings)
         config = self.topology.config
         self.producer = UnitProducer(self.settings, self.fatal)
         self._pauses = LoopYielder(self.engine.pace, self.producer.poll)
@@ -332,3 +332,39 @@ class Driver(EffectRunner[E]):
             if problem is not None:
                 return self.journal.trouble(problem, task)
         return ""
+
+
+class _Standby:
+    """Logs once that a process has no task, because there are more processes than tasks."""
+
+    def __init__(self, log: Logger) -> None:
+        self._log = log
+        self._said = False
+        self._since = time.monotonic()
+
+    def look(self, now: float, *, idle: bool) -> None:
+        """Check the process. Called every few milliseconds."""
+        if not idle:
+            self._since = now
+        elif now - self._since > _STANDBY_SECONDS and not self._said:
+            self._said = True
+            self._log.warning(
+                "standing_by",
+                why="the group has more processes than tasks, or they are still being moved",
+            )
+
+
+def _letter_stamper(settings: Settings) -> Callable[[], LetterStamp]:
+    """Return a function that stamps a dead letter with the time, the version and a unique id."""
+    try:
+        release = f"kstorm {version('kstorm')}"
+    except PackageNotFoundError:
+        # running from source
+        release = "kstorm"
+    return partial(
+        _stamp, f"{settings.topology_id}, {release}" if settings.topology_id else release
+    )
+
+
+def _stamp(code: str) -> LetterStamp:
+    return LetterStamp(at=int(time.time() * 1000), version=code, unique=uuid.uuid4().hex)

@@ -1,6 +1,5 @@
 """Execute the effects of an engine and report their results to it. This module never chooses or
-omits effects.
-"""
+omits effects."""
 
 import asyncio
 import time
@@ -85,7 +84,6 @@ class EffectRunner(Generic[E]):
         """Execute `Close`."""
 
     async def transact(self, effect: Transact) -> Mapping[int, int]:
-        """Execute `Transact`."""
         raise NotImplementedError
 
     def keep(self, effect: ApplyToStore) -> None:
@@ -108,8 +106,7 @@ class EffectRunner(Generic[E]):
 
     def perform_event(self, event: Callable[[float], list[Effect]]) -> None:
         """Report an event to the engine, and execute the effects. It is for callbacks of the event
-        loop, which have no caller to handle an error.
-        """
+        loop, which have no caller to handle an error."""
         try:
             self.perform(event(time.monotonic()))
         except Exception as error:  # noqa: BLE001 - on any error: the offset must not pass unfinished work

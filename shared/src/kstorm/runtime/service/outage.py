@@ -38,8 +38,7 @@ _TIMES: Final = "KSTORM_BEGUN_ANEW"
 
 def restart_if_cut_off(error: Exception, settings: Settings, log: Logger) -> None:
     """Re-execute the process if it has lost its tasks or no broker responds. Otherwise do nothing.
-    Thread-safe.
-    """
+    Thread-safe."""
     if not isinstance(error, TasksLostError) and _answers(settings):
         return
     log.warning("begins_anew", why=str(error))

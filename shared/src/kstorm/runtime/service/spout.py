@@ -108,8 +108,7 @@ class SpoutDriver(Driver[SpoutEngine]):
 
     async def _look_for_messages(self) -> None:
         """End the long rests of quiet spouts when there is something to emit. A look costs a
-        hundredth of the spouts' turn.
-        """
+        hundredth of the spouts' turn."""
         while not self._stopping:
             await asyncio.sleep(_LOOK_SECS)
             if self.engine.rest > _LOOK_SECS and self.engine.active and self._resources.fetch():
@@ -225,14 +224,18 @@ class SpoutDriver(Driver[SpoutEngine]):
             "control_problem": self._watch.problem,
             "unread": self._unread(),
             "failing": [
-                to_builtins(failure) for spout in self._kafka_spouts for failure in spout.failing()
+                to_builtins(failure)
+                for spout in self._kafka_spouts
+                for failure in spout.partitions.failing()
             ],
             "watermarks": shown_times(self.engine.time.of_tasks()),
         }
 
     def _oldest_unfinished(self) -> Iterable[tuple[str, str, float]]:
         for spout in self._kafka_spouts:
-            for place, age in spout.oldest_unfinished_seconds(time.time() * 1000).items():
+            for place, age in spout.partitions.oldest_unfinished_seconds(
+                time.time() * 1000
+            ).items():
                 yield place.topic, str(place.partition), age
 
     def _unread(self) -> str:

@@ -11,8 +11,7 @@ from kstorm.runtime.base.metrics import quantile
 @dataclass(frozen=True, slots=True)
 class StatusCounters:
     """Counters since the start, without ticks. `pending` is a gauge. For an acker, acked counts
-    completed trees and `pending` open ones.
-    """
+    completed trees and `pending` open ones."""
 
     emitted: int = 0
     executed: int = 0
@@ -75,8 +74,7 @@ def format_age(seconds: float) -> str:
 
 def run_key(status: Mapping[str, Any]) -> tuple[int, float]:
     """Return a key that changes when a process restarts or re-executes itself. At that time its
-    counters are 0.
-    """
+    counters are 0."""
     return status["pid"], status["begun_at"]
 
 

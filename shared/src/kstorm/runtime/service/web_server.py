@@ -29,8 +29,7 @@ class WebLimits:
 
     connections: int = 64
     """Most open connections. One more connection aborts the oldest one. If the new one were
-    rejected instead, a client could lock out the probes.
-    """
+    rejected instead, a client could lock out the probes."""
 
 
 class Connections:

@@ -1,6 +1,5 @@
 """Measure how busy a process is (Storm's *capacity*), the causes of its waits, and the tuples that
-it sends to each component.
-"""
+it sends to each component."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -110,7 +109,6 @@ class Workload:
             )
 
     def status(self) -> dict[str, Any]:
-        """Return the data for `/status`."""
         return {
             "busy_seconds": round(self.busy.seconds, 3),
             "waits": {cause: round(seconds, 3) for cause, seconds in self.waits.items()},

@@ -32,23 +32,19 @@ class StateBackend(Protocol):
         Kafka. If the call is cancelled, it closes the partition, and keeps the recovered data for
         the next call.
         """
-        ...
 
     def get(self, partition: int, key: bytes) -> bytes | None:
         """Return the stored value of a key, or None."""
-        ...
 
     def items(
         self, partition: int, start: bytes = b"", at_once: int = AT_ONCE
     ) -> Iterable[tuple[bytes, bytes]]:
         """Yield the stored pairs with keys from `start` on, in order. Reads at most `at_once` pairs
         at a time."""
-        ...
 
     def copy(self, partition: int) -> LocalCopy | None:
         """Return the state of the local copy. None if the partition is not open or not
         recovered."""
-        ...
 
     def keep(self, partition: int, changes: Sequence[Pair], reached: int, current: float) -> None:
         """Store changes that are committed to the changelog, up to the offset `reached`. Raises
@@ -57,14 +53,10 @@ class StateBackend(Protocol):
         `current` is a Unix time at which the changelog had no later changes. Does nothing if the
         partition is not open.
         """
-        ...
 
     def renew(self, partition: int, current: float) -> None:
         """Record that the owner was still valid at this Unix time and wrote nothing. So the copy is
-        current as of that time.
-        """
-        ...
+        current as of that time."""
 
     def close(self, partition: int) -> None:
         """Close a partition, so that another process can open it."""
-        ...

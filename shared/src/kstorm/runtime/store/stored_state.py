@@ -29,32 +29,26 @@ class LocalCopies(Protocol):
 
     def copy(self, task: int) -> LocalCopy | None:
         """Return the state of the local copy. None if the task is not in this process or not
-        recovered.
-        """
-        ...
+        recovered."""
 
     def get(self, task: int, key: bytes) -> bytes | None:
         """Return the stored value of a key, or None."""
-        ...
 
     def items(self, task: int, start: bytes, at_once: int) -> Iterable[tuple[bytes, bytes]]:
         """Yield the stored pairs with keys from `start` on, in order. Holds at most `at_once` in
         memory."""
-        ...
 
 
 class StoredState:
     """Must be used on the event loop, so that no checkpoint is stored during a call, and each call
-    reads a single checkpoint.
-    """
+    reads a single checkpoint."""
 
     def __init__(self, store: LocalCopies) -> None:
         self._store = store
 
     def copy(self, task: int) -> LocalCopy | None:
         """Return the state of a task's local copy. None if the task is not in this process or not
-        recovered.
-        """
+        recovered."""
         return self._store.copy(task)
 
     def get(self, task: int, key: str) -> bytes | None:

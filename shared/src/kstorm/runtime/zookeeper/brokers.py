@@ -126,8 +126,7 @@ class DynamicBrokersReader:
 
     def _address(self, id: str, registered: _Registration) -> Broker:
         """Return a broker's address for this client. Before Kafka 0.9, brokers had a single
-        listener and registered no endpoints.
-        """
+        listener and registered no endpoints."""
         kinds = registered.listener_security_protocol_map
         for endpoint in registered.endpoints:
             listener, _, address = endpoint.partition("://")

@@ -72,10 +72,7 @@ def make_client(
     logging.getLogger("kazoo.client").setLevel(logging.INFO)
     try:
         return KazooClient(
-            connect,
-            timeout,
-            default_acl=CREATOR_ALL_ACL if auth else None,
-            **options,
+            connect, timeout, default_acl=CREATOR_ALL_ACL if auth else None, **options
         )
     except (ValueError, KazooException) as error:
         raise ConfigError(
@@ -85,8 +82,7 @@ def make_client(
 
 class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
     """Connects with TLS. kazoo's own code would trust the system's CAs in addition to `ca`, and
-    would not check host names.
-    """
+    would not check host names."""
 
     def __init__(self, tls: ZooKeeperTls) -> None:
         super().__init__()

@@ -113,8 +113,7 @@ class Lease(LockJob):
 
     def take_turn(self, client: KazooClient, lock: AbstractContextManager[Any]) -> None:
         """Execute the current requests. Requests that are made in the meantime are executed in the
-        next turn.
-        """
+        next turn."""
         with lock:
             lost, data, leaving = self._sessions_lost, self.queued, self.leaving
         try:

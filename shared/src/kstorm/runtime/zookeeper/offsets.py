@@ -96,8 +96,7 @@ class ZooKeeperOffsetStores:
 
     def close(self) -> None:
         """Close the sessions opened by this object, and with them release every lock. Waits a few
-        seconds at most for each.
-        """
+        seconds at most for each."""
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()

@@ -252,8 +252,7 @@ class ZooKeeperSession:
 
     def _look_why(self) -> None:
         """Check from time to time why there is no session, because kazoo does not report the
-        reason.
-        """
+        reason."""
         now = time.monotonic()
         if now - self._since >= _LOOK_WHY_SECS and now >= self._looks_why_next:
             self._obstacle = connection_problem(self.connect, self._tls, _WHY_SECS)

@@ -32,8 +32,7 @@ from kstorm.runtime.zookeeper.client import broker_errors, open_client
 ROOT: Final = "/kstorm-topologies"
 _NAMES_ALONE: Final = Permissions.READ | Permissions.CREATE | Permissions.DELETE
 """Permissions of others at the root. The node of a topology cannot be deleted while it has
-children, regardless of permissions.
-"""
+children, regardless of permissions."""
 _SHARED_ACL: Final = [*CREATOR_ALL_ACL, ACL(_NAMES_ALONE, Id("world", "anyone"))]
 
 
@@ -65,8 +64,7 @@ class SpoutReport(msgspec.Struct, frozen=True):
     waiting: int
     """Failed messages that will be emitted again after activation. Updated along with `pending`."""
     message_timeout_secs: float
-    """Minimum time in seconds until a tree times out. The actual time is up to half as long again.
-    """
+    """Minimum time in seconds until a tree times out. The actual time is up to half as long again."""
 
 
 def topology_path(topology: str) -> str:
@@ -104,8 +102,7 @@ def make_root(client: KazooClient) -> None:
 
 def read_deactivation(client: KazooClient, topology: str) -> Deactivation | None:
     """Return the deactivation, or None if the topology is active. Only the node's existence
-    matters, because its content is only for display.
-    """
+    matters, because its content is only for display."""
     try:
         data, _ = client.get(deactivated_path(topology))
     except NoNodeError:
@@ -146,7 +143,6 @@ class Topologies:
             raise ConfigError(f"ZooKeeper at {self.connect} has no topology {topology!r}; {known}")
 
     def deactivation(self, topology: str) -> Deactivation | None:
-        """Return the deactivation, or None if the topology is active."""
         with broker_errors(self._auth, deactivated_path(topology)):
             return read_deactivation(self._client, topology)
 

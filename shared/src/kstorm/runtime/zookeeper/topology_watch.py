@@ -100,14 +100,12 @@ class TopologyWatch(SessionJob):
     @property
     def not_ready(self) -> str:
         """Reason why the process is not ready, or "". It is not ready if everyone can change the
-        nodes that control it.
-        """
+        nodes that control it."""
         return self.problem if self._distrusts else ""
 
     def tell(self, report: SpoutReport) -> None:
         """Set the state of the process. It is written when `active` changes, and while inactive
-        also when the number of trees changes.
-        """
+        also when the number of trees changes."""
         with self._session.changed:
             self._report = report
             if self._due():

@@ -22,11 +22,9 @@ class FakeRecord(NamedTuple):
     own_headers: tuple[tuple[str, bytes | None], ...] = ()
 
     def topic(self) -> str:
-        """Return the record's topic."""
         return self.place.topic
 
     def partition(self) -> int:
-        """Return the record's partition."""
         return self.place.partition
 
     def offset(self) -> int:
@@ -34,7 +32,6 @@ class FakeRecord(NamedTuple):
         return self.position
 
     def key(self) -> bytes | None:
-        """Return the record's key, or None."""
         return self.own_key
 
     def value(self) -> bytes | None:
@@ -80,7 +77,6 @@ class PartitionLog:
         return next((batch for batch in self.undecodable if offset < batch[1]), None)
 
     def since(self, offset: int, most: int) -> list[FakeRecord]:
-        """Return at most `most` records from `offset` on."""
         first = bisect_left(self.records, offset, key=FakeRecord.offset)
         return self.records[first : first + most]
 

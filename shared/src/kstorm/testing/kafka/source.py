@@ -155,8 +155,7 @@ class FakeSource:
         position = self._positions[partition]
         if not log.start <= position <= log.end:
             self._out_of_range.add(partition)
-            where = f"{partition.topic}[{partition.partition}]"
-            reason = f"{where} has the offsets {log.start} to {log.end}, not {position}"
+            reason = f"{partition} has the offsets {log.start} to {log.end}, not {position}"
             self._faults.append(SourceFault(reason, partition, out_of_range=True))
             return ()
         records, batch = log.since(position, most), log.undecodable_from(position)
@@ -174,9 +173,9 @@ class FakeSource:
 
         def tell() -> None:
             if self._stands.get(partition) is stands:
-                reason = f"the batch of offsets {batch[0]} to {batch[1] - 1} cannot be decoded"
-                where = f"{partition.topic}[{partition.partition}]"
-                self._faults.append(SourceFault(f"{where}: {reason}", partition, undecodable=batch))
+                offsets = f"{batch[0]} to {batch[1] - 1}"
+                reason = f"{partition}: the batch of offsets {offsets} cannot be decoded"
+                self._faults.append(SourceFault(reason, partition, undecodable=batch))
 
         self._answers.later(self, tell)
 
@@ -195,7 +194,7 @@ class FakeSource:
 
 
 def _missing(partition: Partition) -> SourceFault:
-    return SourceFault(f"the fake Kafka has no {partition.topic}[{partition.partition}]", partition)
+    return SourceFault(f"the fake Kafka has no {partition}", partition)
 
 
 def _without(positions: dict[Partition, int], partition: Partition) -> dict[Partition, int]:

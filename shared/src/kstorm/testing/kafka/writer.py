@@ -159,5 +159,4 @@ def _is_text(topic: str) -> bool:
 
 
 def size(data: str | bytes | None) -> int:
-    """Return the size in bytes."""
     return len(as_bytes(data) or b"")
