@@ -29,6 +29,8 @@ from kstorm_pipeline.audit.window import Times, parse_time
 from kstorm_pipeline.container import ROLES, become
 from kstorm_pipeline.errors import PipelineError, SettingsError
 from kstorm_pipeline.failures import cause_of, explain
+from kstorm_pipeline.local_log import NeedsSparkError
+from kstorm_pipeline.local_rows import local_show, local_summary
 from kstorm_pipeline.maintenance import maintain
 from kstorm_pipeline.monitor.monitor import Monitor
 from kstorm_pipeline.monitor.pages import serving
@@ -94,7 +96,7 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> int:
     monitor = Monitor(settings.stalled_seconds)
     with serving(monitor, settings.http_port if arguments.command == "run" else 0):
         try:
-            return _with_spark(arguments, settings, monitor)
+            return _run_command(arguments, settings, monitor)
         except (Py4JJavaError, PySparkException) as error:
             line = explain(str(error), settings)
             if line is None:
@@ -103,8 +105,24 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> int:
             raise PipelineError(line) from error
 
 
-def _with_spark(arguments: argparse.Namespace, settings: Settings, monitor: Monitor) -> int:
+def _without_spark(arguments: argparse.Namespace, settings: Settings) -> list[str] | None:
+    """Return the output of a command that reads tables on a local disk, or None if it needs Spark."""
+    try:
+        if arguments.command == "summary":
+            return [report.json_line(local_summary(settings.tables))]
+        if arguments.command == "show":
+            return local_show(settings.tables, arguments.table, arguments.n, arguments.by)
+    except NeedsSparkError as reason:
+        logger.info("Spark reads the tables: %s", reason)
+    return None
+
+
+def _run_command(arguments: argparse.Namespace, settings: Settings, monitor: Monitor) -> int:
     pipeline = load_pipeline(settings.pipeline)
+    lines = _without_spark(arguments, settings)
+    if lines is not None:
+        sys.stdout.writelines(lines)
+        return 0
     if arguments.command in _NEEDS:
         check_brokers(settings)
     started = time.monotonic()
