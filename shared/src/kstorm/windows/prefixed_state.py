@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from kstorm.core.state import check_range
 from kstorm.topology import KeyValueState
 
 
@@ -29,6 +30,7 @@ class PrefixedState:
         return self.range()
 
     def range(self, start: str = "", end: str | None = None) -> Iterator[tuple[str, Any]]:
+        check_range(start, end)
         last = self._behind if end is None else self._prefix + end
-        for key, value in self._state.range(self._prefix + start, last):
-            yield key[len(self._prefix) :], value
+        found = self._state.range(self._prefix + start, last)
+        return ((key[len(self._prefix) :], value) for key, value in found)
