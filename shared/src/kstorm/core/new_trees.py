@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kstorm.core.columns import Ids
-from kstorm.core.origins import Numbers
+from kstorm.core.origin_numbers import Numbers
 
 
 class NewTrees(NamedTuple):
@@ -15,7 +15,7 @@ class NewTrees(NamedTuple):
     vals: Ids
     """XOR of the edges of each root's first tuples."""
     places: Numbers
-    """Numbers for the source of each message, assigned by `kstorm.core.origins.OriginNumbers`."""
+    """Numbers for the source of each message, assigned by `kstorm.core.origin_numbers.OriginNumbers`."""
     offsets: Numbers
 
     def of(self, rows: Any) -> "NewTrees":

@@ -17,7 +17,7 @@ from kstorm.core.dead_letters import LetterToStore
 from kstorm.core.failure_notes import MOST_NOTES, Note, note_of
 from kstorm.core.lanes import Lane
 from kstorm.core.new_trees import NewTrees, joined
-from kstorm.core.origins import OriginNumbers, Run, unknown_origins
+from kstorm.core.origin_numbers import OriginNumbers, Run, unknown_origins
 from kstorm.core.outgoing import OutgoingRecord, Part
 from kstorm.core.trace_sampling import trace_sampler
 from kstorm.core.tuple_sends import OversizedTuple, TupleSends
