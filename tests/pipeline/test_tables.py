@@ -253,7 +253,7 @@ def test_commands_without_spark_print_what_spark_prints(filled: Filled) -> None:
 
 @pytest.mark.slow
 def test_values_without_spark_look_as_with_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """Of each type, also the values that Java writes in its own way."""
+    """The values have each type. Java writes some of them in its own way."""
     texts = ["", None, '"\x00\x1f\x7f\\u001f/\\', "Zoë \u2028 😀", "\b\f\n\r\t"]
     numbers = [0.0, -0.0, 1e7, 9999999.0, 0.001, 1e-4, 123456.789, 1.5e300, -2.5, None]
     numbers += [float("nan"), float("inf"), float("-inf"), 100.0, 1e-10, 3.4e38]
