@@ -19,7 +19,7 @@ class Calls(Plain):
 
     def __init__(self, name: str, value: Any, other_thread: bool = False) -> None:
         super().__init__()
-        self.call = lambda: getattr(self.collector, name)(value)
+        self.call: Callable[[], Any] = lambda: getattr(self.collector, name)(value)
         self.other_thread = other_thread
         self.error: Exception | None = None
 

@@ -52,7 +52,8 @@ class OriginRun(msgspec.Struct, array_like=True, frozen=True):
         width = len(self.steps) // further if further > 0 else 0
         if width not in WIDTHS:
             return self.first + max(further, 0)
-        return self.first + sum(unpack_from(f"<{further}{WIDTHS[width]}", self.steps))
+        steps: tuple[int, ...] = unpack_from(f"<{further}{WIDTHS[width]}", self.steps)
+        return self.first + sum(steps)
 
 
 def read_origins(runs: Iterable[OriginRun], count: int) -> Iterator[Origin | None]:
