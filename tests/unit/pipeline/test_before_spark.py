@@ -94,6 +94,23 @@ def test_missing_broker_is_explained(tmp_path: Path, capsys: pytest.CaptureFixtu
         each.close()
 
 
+class WebServer(Listener):
+    """Answers every request with an error, in HTTP."""
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(4)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+
+
+def test_other_server_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kafka's client would take the first letters for a length, and its heap would be too small."""
+    with WebServer() as server:
+        assert run(tmp_path, server.address) == 2
+        said = refused(capsys)
+    assert f"({server.address}: it does not speak Kafka's protocol without TLS; is --kaf" in said
+
+
 def test_missing_topic_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     begun = time.monotonic()
     with Broker(MISSING) as broker:

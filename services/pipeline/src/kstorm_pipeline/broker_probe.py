@@ -32,6 +32,13 @@ _VERSION: Final = 10
 _MISSING: Final = 3
 """Kafka's error code for an unknown topic."""
 _LONGEST: Final = 1 << 24
+_FOREIGN: Final = (
+    "it does not speak Kafka's protocol without TLS; is --kafka-option security.protocol right?"
+)
+
+
+class _ForeignError(Exception):
+    """The server speaks another protocol, such as TLS or HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,8 @@ def _ask(server: str, topic: str, deadline: float) -> _Answer:
                 (host.strip("[]"), int(port)), timeout=max(seconds, _AGAIN_SECONDS)
             ) as connection:
                 found = _describe(connection, topic) if topic else None
+        except _ForeignError:
+            return _Answer(server, refusal=_FOREIGN)
         except OSError as error:
             return _Answer(server, missing=missing, refusal=error.strerror or str(error))
         error_code, topic_id = found or (0, None)
@@ -117,7 +126,9 @@ def _describe(connection: socket.socket, topic: str) -> tuple[int, str | None] |
         connection.sendall(pack(">i", len(header + body)) + header + body)
         with connection.makefile("rb") as stream:
             (size,) = unpack(">i", stream.read(4))
-            return _topic_of(stream.read(size)) if 0 < size < _LONGEST else None
+            if not 0 < size < _LONGEST:
+                raise _ForeignError
+            return _topic_of(stream.read(size))
     except (OSError, ValueError, IndexError, StructError):
         return None
 
