@@ -4,11 +4,14 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from kstorm.runtime.base.settings import load_topology
 from kstorm_pipeline.monitor.metrics import Metrics
 from tests.chart.conftest import Render, one
 
-SOURCES = Path(__file__).parents[2] / "shared" / "src" / "kstorm" / "runtime"
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "shared" / "src" / "kstorm" / "runtime"
 
 
 def test_autoscaled_workload_has_no_replicas(render: Render) -> None:
@@ -174,3 +177,20 @@ def test_extra_objects_are_templates(render: Render) -> None:
     """Their strings are rendered."""
     found = one(render(base="prod"), "ConfigMap", "wordcount-extra")
     assert found["data"] == {"topology": "wordcount"}
+
+
+@pytest.mark.parametrize(
+    ("url", "page"),
+    [("", "docs/guides/alerts.md"), ("https://wiki.example/alerts", "https://wiki.example/alerts")],
+)
+def test_each_alert_links_to_its_section(render: Render, url: str, page: str) -> None:
+    """A heading of the page, which has one for each alert and no other."""
+    values = {
+        "monitoring": {"prometheusRule": {"enabled": True, "runbookUrl": url}},
+        "pipeline": {"enabled": True, "topic": "word-counts"},
+    }
+    (group,) = one(render(values), "PrometheusRule", "wordcount")["spec"]["groups"]
+    links = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in group["rules"]}
+    text = (ROOT / "docs/guides/alerts.md").read_text()
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert links == {heading: f"{page}#{heading.lower()}" for heading in headings}

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from kstorm.core.failure_notes import Note
-from kstorm.core.origins import OriginNumbers, OriginRun, read_origins, unknown_origins
+from kstorm.core.origin_numbers import OriginNumbers, unknown_origins
+from kstorm.core.origins import OriginRun, read_origins
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, encode, pack_ids
 from kstorm.testing import LocalCluster
 from kstorm_pipeline.audit import frames, proof

@@ -7,9 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kstorm_pipeline import report
 from kstorm_pipeline.delta_log import DeltaLog
+from kstorm_pipeline.local_rows import local_show, local_summary
+from kstorm_pipeline.tables import Tables
 from tests.pipeline.conftest import Job
 from tests.pipeline.sink import MINUTE, NOON
 
@@ -232,3 +235,62 @@ def test_report_matches_the_tables(filled: Filled, tmp_path: Path) -> None:
     assert {
         line["word"]: (line["count"], line["occurrences"]) for line in lines
     } == job.sink.word_counts
+
+
+@pytest.mark.slow
+def test_commands_without_spark_print_what_spark_prints(filled: Filled) -> None:
+    """The number of rows of each table, all rows, and those with the greatest values."""
+    job, root = filled.job, filled.job.tables.root
+    found = report.summary(job.spark, job.tables)
+    assert local_summary(root) == found
+    for name, rows in found.items():
+        local = local_show(root, name, rows + 1)
+        assert sorted(local) == sorted(report.show(job.spark, job.tables, name, rows + 1)), name
+    for by in ("occurrences", "count", "word"):
+        shown = list(report.show(job.spark, job.tables, "word_counts", 5, by))
+        assert local_show(root, "word_counts", 5, by) == shown, by
+
+
+@pytest.mark.slow
+def test_values_without_spark_look_as_with_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """The values have each type. Java writes some of them in its own way."""
+    texts = ["", None, '"\x00\x1f\x7f\\u001f/\\', "Zoë \u2028 😀", "\b\f\n\r\t"]
+    numbers = [0.0, -0.0, 1e7, 9999999.0, 0.001, 1e-4, 123456.789, 1.5e300, -2.5, None]
+    numbers += [float("nan"), float("inf"), float("-inf"), 100.0, 1e-10, 3.4e38]
+    times = ["0001-01-01 00:00:00", "1969-12-31 23:59:59.999999", "2026-01-02 03:04:05.6789", None]
+    tables = Tables(str(tmp_path))
+    for name, values in {
+        "texts": [f"cast({_literal(each)} as string)" for each in texts],
+        "doubles": [f"cast({_literal(each)} as double)" for each in numbers],
+        "floats": [f"cast({_literal(each)} as float)" for each in numbers],
+        "decimals": [f"cast('{each}' as decimal(20, 9))" for each in ("0", "1e-9", "-12.5", "1e9")],
+        "times": [f"cast({_literal(each)} as timestamp)" for each in times],
+        "days": [f"cast({_literal(each and each[:10])} as date)" for each in times],
+        "truths": ["true", "false", "cast(null as boolean)"],
+        "bytes": ["X'00FF'", "X''", "cast(null as binary)"],
+        "small": ["1Y", "-128Y", "cast(null as tinyint)"],
+        "maps": ["map('a', 1.5D)", "map()", "map('b', null)"],
+        "variants": [
+            f"parse_json({_literal(each)})"
+            for each in ('{"Zoë": [1, 1.50, 1e20, "é\\n", null, true], "a": {"b": 1e-9}}', "null")
+        ]
+        + ["cast(1.5D as variant)", "cast(X'00' as variant)", "cast(null as variant)"]
+        + ["cast(DATE'2026-01-02' as variant)", "cast(0.1F as variant)"]
+        + ["cast(123456789012345678901234567890.5BD as variant)"],
+        "lists": ["array(named_struct('a', 1, 'b', X'01'), null)", "array()"],
+    }.items():
+        rows = " union all ".join(f"select {each} as value, 'x' as text" for each in values)
+        spark.sql(rows).write.format("delta").save(tables.path(name))
+        local = local_show(tables.root, name, 100)
+        assert sorted(local) == sorted(report.show(spark, tables, name, 100)), name
+        if name not in ("maps", "lists", "variants"):
+            shown = list(report.show(spark, tables, name, 100, "value"))
+            assert local_show(tables.root, name, 100, "value") == shown, name
+    assert local_summary(tables.root) == report.summary(spark, tables)
+
+
+def _literal(value: object) -> str:
+    if value is None:
+        return "null"
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"

@@ -30,7 +30,8 @@ def commands_page() -> str:
             parts += [heading, f"{member.about} The command needs {extra}.", *others]
     return page(
         "The command `kstorm`",
-        "`kstorm --help` lists the commands, and `kstorm COMMAND --help` explains one of them.",
+        "`kstorm --help` lists the commands, and `kstorm COMMAND --help` explains one of them. "
+        "Each command ends with one of these [exit codes](../guides/control.md#exit-codes).",
         *parts,
     )
 

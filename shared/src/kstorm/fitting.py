@@ -74,6 +74,15 @@ def checked(*own: str) -> Callable[[F], F]:
     return wrap
 
 
+def misfit(function: str, name: str, value: Any, hint: Any) -> ArgumentError:
+    """Return the error for an argument of another type than `hint`, for functions that do not check
+    each call.
+    """
+    return ArgumentError(
+        f"{function}: {name} is {_shown(name, value)}: it must be {in_words(hint)}"
+    )
+
+
 def _values_of(kind: Any, value: Any) -> Collection[Any]:
     if kind is inspect.Parameter.VAR_POSITIONAL:
         return typing.cast("tuple[Any, ...]", value)

@@ -24,8 +24,6 @@ NEEDED = {
     "flux-schema": {"kstorm.flux", "yaml"},
     "prepare": {"kstorm.kafka.partition_manager", "numpy"},
     "probe": {"kstorm.kafka.partition_manager", "numpy"},
-    # these commands decode frames and route keys, which needs numpy
-    **{name: {"numpy"} for name in ("trace", "why", "export-traces", "offsets", "state")},
 }
 _LOAD = """
 import sys

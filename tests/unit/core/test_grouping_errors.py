@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kstorm.core.bolt_task import BoltTask
+from kstorm.core.key_hash import stable_hash
 from kstorm.core.outbox import Outbox
-from kstorm.core.routing import stable_hash
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.wire import (
     VERSION,

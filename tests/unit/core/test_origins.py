@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.core import outbox as outbox_module
-from kstorm.core.origins import Origin, OriginNumbers, OriginRun, read_origins, unknown_origins
+from kstorm.core.origin_numbers import OriginNumbers, unknown_origins
+from kstorm.core.origins import Origin, OriginRun, read_origins
 from kstorm.core.outbox import Outbox
 from kstorm.core.wire import AckFrame, decode, unpack_ids
 from kstorm.errors import FrameError

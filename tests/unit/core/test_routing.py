@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from kstorm.core.key_hash import stable_hash
 from kstorm.core.outbox import Outbox
-from kstorm.core.routing import StreamRoutes, routes, stable_hash
+from kstorm.core.routing import StreamRoutes, routes
 from kstorm.errors import EmitError
 from kstorm.topology import (
     Bolt,

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.dev.ports import reserve_port
 from kstorm_pipeline.__main__ import main, make_parser
 from kstorm_pipeline.encryption import refuse_unmended
 from kstorm_pipeline.errors import PipelineError, SettingsError
@@ -197,12 +196,3 @@ def test_invalid_setting_is_explained_in_one_line(
     assert message in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
-
-
-def test_missing_broker_is_explained_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Spark would try for minutes, so the pipeline checks the brokers first."""
-    nobody = f"127.0.0.1:{reserve_port()}"
-    assert main([*RUN, "--bootstrap-servers", nobody]) == 1
-    said = capsys.readouterr().err
-    assert f"no Kafka broker responds ({nobody}: Connection refused)" in said
-    assert said.count("\n") == 1

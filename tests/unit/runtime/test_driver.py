@@ -116,6 +116,28 @@ def test_an_error_in_the_background_ends_the_process() -> None:
     assert str(error) == "the disk is gone"
 
 
+def test_a_start_has_the_patience_of_a_startup_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that starts again in place gets no startup probe. Afterwards, liveness counts."""
+
+    async def run() -> None:
+        driver = BareDriver(topology())
+        begun = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: begun + 599)
+        assert driver.alive
+        monkeypatch.setattr(time, "monotonic", lambda: begun + 601)
+        assert not driver.alive
+        monkeypatch.undo()
+        await driver.start(lambda item: None)
+        beat = time.monotonic()
+        assert driver.alive
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "monotonic", lambda: beat + 31)
+            assert not driver.alive
+        await driver.stop()
+
+    asyncio.run(run())
+
+
 class Gone(BaseException):
     """The process has exited or was replaced."""
 

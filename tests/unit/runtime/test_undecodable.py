@@ -147,6 +147,37 @@ def test_deleted_part_of_a_batch_is_not_requested() -> None:
     assert (found.first, found.end) == (12, 15)
 
 
+def test_only_a_proven_fault_is_a_warning(
+    eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a pause, a reader reports faults that are gone. Each suspicion is taken back: the
+    second reader could read the batch, Kafka did not answer it, or the partition has moved."""
+    caplog.set_level(logging.INFO)
+    Client.log = Log(3, 5, 9)
+    Client.log.passes_after = 1
+    searches = UndecodableBatchProbe({"bootstrap.servers": "kafka:9092"})
+
+    def ends(text: str) -> bool:
+        return not list(searches.ended()) and text in caplog.text
+
+    searches.begin(trouble(3))
+    assert "in[0] may not be readable at offset 3: as told" in caplog.text
+    eventually(lambda: ends("in[0] can be read after all"), 10)
+    Client.refuses = True
+    searches.begin(trouble(3))
+    eventually(lambda: ends("in[0] may be readable or not at offset 3, because Kafka at kafka"), 10)
+    searches.begin(trouble(3))
+    searches.forget(PLACE)
+    assert "in[0] is no longer examined" in caplog.text
+    assert {each.levelname for each in caplog.records} == {"INFO"}
+    Client.log, Client.refuses = Log(3, 5, 9), False
+    searches.begin(trouble(3))
+    eventually(lambda: list(searches.ended()), 10)
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelname != "INFO"]
+    assert warning == "in[0] cannot be read from offset 3 to 5"
+    searches.close()
+
+
 def test_a_search_that_fails_is_begun_again_by_the_next_fault(
     eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -159,10 +190,9 @@ def test_a_search_that_fails_is_begun_again_by_the_next_fault(
         found.extend(searches.ended())
         return found
 
-    with caplog.at_level(logging.WARNING):
-        eventually(
-            lambda: not ended() and "Kafka at kafka:9092 did not return it: away" in caplog.text, 10
-        )
+    with caplog.at_level(logging.INFO):
+        said = "Kafka at kafka:9092 did not return it to a second reader: away"
+        eventually(lambda: not ended() and said in caplog.text, 10)
     Client.refuses = False
     eventually(ended, 10)
     assert [(place, batch.end) for place, batch in found] == [(PLACE, 5)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from kstorm.core.routing import stable_hash
+from kstorm.core.key_hash import stable_hash
 from kstorm.core.wire import VERSION, TupleFrame, decode, encode
 from kstorm.errors import TopologyError
 from kstorm.testing import complete_topology

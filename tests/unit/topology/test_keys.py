@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.core.routing import stable_hash
+from kstorm.core.key_hash import stable_hash
 from kstorm.errors import EmitError
 from kstorm.testing.strategies import values
 from kstorm.topology.keys import comparable, key_text, key_values, list_text, original

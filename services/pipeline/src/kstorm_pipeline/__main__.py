@@ -2,8 +2,8 @@
 
 The commands are run, rebuild, audit, maintain, describe, show and summary. Results go to stdout as
 JSON, everything else to stderr. Exit codes: 0 if the command succeeded, 1 if it failed, 2 if a flag
-or a setting is wrong. Spark on Kubernetes also starts this module as `driver` and `executor`: see
-`container`.
+or a setting is wrong. That includes a Kafka or a folder that cannot be used at the start. Spark on
+Kubernetes also starts this module as `driver` and `executor`: see `container`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,19 @@ from kstorm.printable import guarded
 from kstorm_pipeline import report
 from kstorm_pipeline.audit.audit import audit
 from kstorm_pipeline.audit.window import Times, parse_time
+from kstorm_pipeline.broker_probe import ask_brokers
 from kstorm_pipeline.container import ROLES, become
 from kstorm_pipeline.errors import PipelineError, SettingsError
 from kstorm_pipeline.failures import cause_of, explain
+from kstorm_pipeline.local_log import NeedsSparkError
+from kstorm_pipeline.local_rows import local_show, local_summary
 from kstorm_pipeline.maintenance import maintain
 from kstorm_pipeline.monitor.monitor import Monitor
 from kstorm_pipeline.monitor.pages import serving
 from kstorm_pipeline.pipeline_import import load_pipeline
+from kstorm_pipeline.place_checks import check_places
 from kstorm_pipeline.rebuild import rebuild
-from kstorm_pipeline.run import check_brokers, run
+from kstorm_pipeline.run import run
 from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.setting_values import PAIRS, PREFIX, flag
 from kstorm_pipeline.settings import Settings, help_texts, load
@@ -94,7 +98,7 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> int:
     monitor = Monitor(settings.stalled_seconds)
     with serving(monitor, settings.http_port if arguments.command == "run" else 0):
         try:
-            return _with_spark(arguments, settings, monitor)
+            return _run_command(arguments, settings, monitor)
         except (Py4JJavaError, PySparkException) as error:
             line = explain(str(error), settings)
             if line is None:
@@ -103,10 +107,26 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> int:
             raise PipelineError(line) from error
 
 
-def _with_spark(arguments: argparse.Namespace, settings: Settings, monitor: Monitor) -> int:
+def _without_spark(arguments: argparse.Namespace, settings: Settings) -> list[str] | None:
+    """Return the output of a command that reads tables on a local disk, or None if it needs Spark."""
+    try:
+        if arguments.command == "summary":
+            return [report.json_line(local_summary(settings.tables))]
+        if arguments.command == "show":
+            return local_show(settings.tables, arguments.table, arguments.n, arguments.by)
+    except NeedsSparkError as reason:
+        logger.info("Spark reads the tables: %s", reason)
+    return None
+
+
+def _run_command(arguments: argparse.Namespace, settings: Settings, monitor: Monitor) -> int:
     pipeline = load_pipeline(settings.pipeline)
-    if arguments.command in _NEEDS:
-        check_brokers(settings)
+    lines = _without_spark(arguments, settings)
+    if lines is not None:
+        sys.stdout.writelines(lines)
+        return 0
+    topic_id = ask_brokers(settings) if arguments.command in _NEEDS else None
+    check_places(settings, arguments.command, topic_id)
     started = time.monotonic()
     logger.info("starting Spark on %s", settings.master)
     spark = start_spark(settings)

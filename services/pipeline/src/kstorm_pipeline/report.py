@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.delta_log import DeltaLog, rows_of
-from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.table_names import no_such_column, no_such_table, no_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,14 +53,12 @@ def _sum_up_many(logs: dict[str, DeltaLog]) -> dict[str, int | None]:
 
 
 def check_there(spark: SparkSession, tables: Tables, name: str | None = None) -> None:
-    """Raise PipelineError if there are no tables, or none with that name."""
+    """Raise SettingsError if there are no tables, or none with that name."""
     found = tables.names(spark)
     if not found:
-        raise PipelineError(
-            f"there are no tables at {tables.root}: run the pipeline first, or correct --tables"
-        )
+        raise no_tables(tables.root)
     if name is not None and name not in found:
-        raise PipelineError(f"there is no table {tables.path(name)}: there are {', '.join(found)}")
+        raise no_such_table(tables.path(name), found)
 
 
 def show(
@@ -70,9 +68,7 @@ def show(
     rows = _read(spark, tables, name)
     if by is not None:
         if by not in rows.columns:
-            raise PipelineError(
-                f"the table {name} has no column {by!r}; it has {', '.join(rows.columns)}"
-            )
+            raise no_such_column(name, by, rows.columns)
         others = [each.name for each in rows.schema if each.dataType.typeName() == "string"]
         rows = rows.orderBy(sf.desc(quoted([by])[0]), *quoted(others))
     return _lines(rows.limit(n))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import socket
 import threading
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -52,8 +51,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_CONNECT_SECONDS = 5.0
-"""Timeout of a connection to one bootstrap server."""
 _PATIENCE = {"fetchOffset.numRetries": "3", "kafkaConsumer.pollTimeoutMs": "45000"}
 """Tolerance for a Kafka outage: three requests may time out, and a poll may take as long as the
 three."""
@@ -278,25 +275,6 @@ def _explained(
     logger.error("%s", text)
     return PipelineError(
         f"a query failed: {running.blames[0] if running.blames else last_raised(text)}"
-    )
-
-
-def check_brokers(settings: Settings) -> None:
-    """Raise PipelineError if no bootstrap server accepts a connection. Spark notices much later."""
-    reasons = []
-    for server in settings.bootstrap_servers.split(","):
-        host, _, port = server.rpartition(":")
-        try:
-            socket.create_connection(
-                (host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS
-            ).close()
-        except OSError as error:
-            reasons.append(f"{server}: {error.strerror or error}")
-        else:
-            return
-    raise PipelineError(
-        f"no Kafka broker responds ({'; '.join(reasons)}): "
-        "check that Kafka is up and that --bootstrap-servers is right"
     )
 
 

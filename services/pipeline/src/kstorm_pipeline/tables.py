@@ -20,6 +20,7 @@ from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.delta_log import DeltaLog
 from kstorm_pipeline.pipeline import APART
 from kstorm_pipeline.storage import delete, exists, list_names
+from kstorm_pipeline.table_names import LOG, arrange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,8 +36,6 @@ BRONZE = """
     headers ARRAY<STRUCT<key: STRING, value: BINARY>>
 """
 QUARANTINE = f"{BRONZE}, reason STRING COMMENT 'why the record cannot be read'"
-OWN = ("bronze", "silver", "quarantine")
-"""The tables that always exist."""
 PARTITIONED_BY = {"silver": "source_bucket"}
 """The partition column of a table's files."""
 
@@ -82,9 +81,9 @@ class Tables:
         names = [
             name
             for name in list_names(spark, self.root)
-            if exists(spark, f"{self.path(name)}/_delta_log")
+            if exists(spark, f"{self.path(name)}/{LOG}")
         ]
-        return [name for name in OWN if name in names] + sorted(set(names) - set(OWN))
+        return arrange(names)
 
     def create(
         self,

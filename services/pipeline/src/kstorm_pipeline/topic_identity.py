@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NAME = "kstorm.topic"
-_ID = "kstorm.topic.id"
+TOPIC = "kstorm.topic"
+TOPIC_ID = "kstorm.topic.id"
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id that a client reports for a topic of a broker older than 2.8."""
 _LAST_TIME = 9_223_372_036_854_775
@@ -95,12 +95,9 @@ class TopicIdentity:
         """
         noted = self._tables.properties(self._spark, "bronze")
         known = noted if begun else {}
-        name = known.get(_NAME, self._settings.topic)
+        name = known.get(TOPIC, self._settings.topic)
         if name != self._settings.topic:
-            raise PipelineError(
-                f"the tables at {self._settings.tables} were made from the topic {name!r}, not from "
-                f"{self._settings.topic!r}: correct --topic, or set --tables to another location"
-            )
+            raise PipelineError(another_topic(self._settings, name))
         if self._first == _NO_ID:
             logger.warning(
                 "the brokers give topics no ids, so the pipeline will not notice if the topic %r is "
@@ -108,9 +105,9 @@ class TopicIdentity:
                 self._settings.topic,
             )
             return
-        if known.get(_ID, self._first) != self._first:
-            raise self._made_anew(known[_ID], self._first)
-        if _ID not in known:
+        if known.get(TOPIC_ID, self._first) != self._first:
+            raise PipelineError(recreated(self._settings, known[TOPIC_ID], self._first))
+        if TOPIC_ID not in known:
             if begun:
                 logger.info(
                     "the tables do not record the id of their topic; assuming %s", self._first
@@ -121,13 +118,13 @@ class TopicIdentity:
     @property
     def properties(self) -> dict[str, str]:
         """The bronze table's properties that identify the topic. Empty if the topic has no id."""
-        return {} if self._first == _NO_ID else {_NAME: self._settings.topic, _ID: self._first}
+        return {} if self._first == _NO_ID else {TOPIC: self._settings.topic, TOPIC_ID: self._first}
 
     def check(self) -> None:
         """Raise PipelineError if the topic was recreated since the run started."""
         now = self._id()
         if now != self._first:
-            raise self._made_anew(self._first, now)
+            raise PipelineError(recreated(self._settings, self._first, now))
 
     def records_after_all_time(self) -> list[str]:
         """Return each partition's first record with a timestamp that Spark cannot represent.
@@ -172,18 +169,28 @@ class TopicIdentity:
                 f"Kafka does not describe the topic {topic!r}: {cause}{remedy}"
             ) from error
 
-    def _made_anew(self, before: str, now: str) -> PipelineError:
-        checkpoints, tables = self._settings.checkpoint_root, self._settings.tables
-        places = (
-            tables
-            if checkpoints.startswith(f"{tables.rstrip('/')}/")
-            else f"{tables} and {checkpoints}"
-        )
-        return PipelineError(
-            f"the topic {self._settings.topic!r} was deleted and recreated: its id is {now}, and the "
-            f"tables were made from {before}. Set --tables to another location for the new topic, "
-            f"or delete {places} to start over"
-        )
+
+def another_topic(settings: Settings, name: str) -> str:
+    """Return the message about tables that were made from the topic `name`."""
+    return (
+        f"the tables at {settings.tables} were made from the topic {name!r}, not from "
+        f"{settings.topic!r}: correct --topic, or set --tables to another location"
+    )
+
+
+def recreated(settings: Settings, before: str, now: str) -> str:
+    """Return the message about a topic that had the id `before`."""
+    checkpoints, tables = settings.checkpoint_root, settings.tables
+    places = (
+        tables
+        if checkpoints.startswith(f"{tables.rstrip('/')}/")
+        else f"{tables} and {checkpoints}"
+    )
+    return (
+        f"the topic {settings.topic!r} was deleted and recreated: its id is {now}, and the "
+        f"tables were made from {before}. Set --tables to another location for the new topic, "
+        f"or delete {places} to start over"
+    )
 
 
 def _cause(error: Py4JJavaError) -> str:

@@ -196,6 +196,8 @@ class BoltTask(BoltTime):
         self._basic.batch = None  # otherwise the batch stays in memory until the next one
         if pending is NotImplemented or collector.batch_failed:
             yield from self._undo_batch()
+            # A bolt that has kept the batch may ack it later. Its tuples end one by one.
+            batch.finished = True
             yield from self._execute_one_by_one(batch)
             return
         collector.end_batch()

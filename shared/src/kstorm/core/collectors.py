@@ -17,7 +17,20 @@ from kstorm.core.routing import StreamRoutes
 from kstorm.core.threads import current_thread, get_ident
 from kstorm.core.user_code import OnError
 from kstorm.errors import EmitError, UnsendableError
+from kstorm.fitting import misfit
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
+
+
+def check_tuple(function: str, tuple: Tuple) -> None:
+    """Raise `ArgumentError` if the argument is not a tuple."""
+    if not isinstance(tuple, Tuple):
+        raise misfit(function, "tuple", tuple, Tuple)
+
+
+def check_batch(function: str, batch: TupleBatch) -> None:
+    """Raise `ArgumentError` if the argument is not a batch."""
+    if not isinstance(batch, TupleBatch):
+        raise misfit(function, "batch", batch, TupleBatch)
 
 
 class BoltCollector(Emitter):
@@ -51,13 +64,18 @@ class BoltCollector(Emitter):
 
     def ack(self, tuple: Tuple) -> None:
         if get_ident() != self.owner:
+            check_tuple("ack", tuple)
             self._hand_over(self.ack, tuple)
             return
-        if tuple.finished:
-            return
+        # A check of each type would cost time. Entering a `try` costs none.
+        try:
+            if tuple.finished:
+                return
+            root = tuple.root
+        except AttributeError:
+            raise misfit("ack", "tuple", tuple, Tuple) from None
         tuple.finished = True
         self.acked += 1
-        root = tuple.root
         if root:
             acks, ack_val = self._outbox.acks, tuple.ack_val
             acks[root] = acks.get(root, 0) ^ tuple.edge ^ ack_val
@@ -66,6 +84,7 @@ class BoltCollector(Emitter):
                     acks[other] = acks.get(other, 0) ^ edge ^ ack_val
 
     def fail(self, tuple: Tuple) -> None:
+        check_tuple("fail", tuple)
         if get_ident() != self.owner:
             self._hand_over(self.fail, tuple)
             return
@@ -93,6 +112,7 @@ class BoltCollector(Emitter):
         self._outbox.fail(pairs, self._note(UnsendableError("the tuple cannot be decoded")))
 
     def reset_timeout(self, tuple: Tuple) -> None:
+        check_tuple("reset_timeout", tuple)
         if get_ident() != self.owner:
             self._hand_over(self.reset_timeout, tuple)
             return
@@ -250,6 +270,7 @@ class BoltCollector(Emitter):
         return at
 
     def ack_batch(self, batch: TupleBatch) -> None:
+        check_batch("ack_batch", batch)
         if get_ident() != self.owner:
             self._hand_over(self.ack_batch, batch)
             return
@@ -266,6 +287,7 @@ class BoltCollector(Emitter):
         self._do(batch, commit)
 
     def fail_batch(self, batch: TupleBatch) -> None:
+        check_batch("fail_batch", batch)
         if get_ident() != self.owner:
             self._hand_over(self.fail_batch, batch)
             return

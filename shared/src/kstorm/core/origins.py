@@ -6,16 +6,16 @@ message by a tree's root.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise, repeat
-from typing import Any, NamedTuple
+from itertools import accumulate, repeat
+from struct import unpack_from
+from typing import Final, NamedTuple
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from kstorm.errors import FrameError
 
-Numbers = NDArray[np.int64]
+WIDTHS: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
+"""The bytes that a step may take, each with its format."""
 
 
 class Origin(NamedTuple):
@@ -50,78 +50,10 @@ class OriginRun(msgspec.Struct, array_like=True, frozen=True):
         """Offset of the last message, as far as the run is readable."""
         further = self.count - 1
         width = len(self.steps) // further if further > 0 else 0
-        if width not in _WIDTHS:
+        if width not in WIDTHS:
             return self.first + max(further, 0)
-        return self.first + int(np.frombuffer(self.steps, f"<u{width}", further).sum())
-
-
-Run = tuple[str, int, int, Sequence[int]]
-"""Consecutive messages: topic, partition, attempt, and the offset of each."""
-
-
-class OriginNumbers:
-    """Assigns numbers to triples of topic, partition and attempt."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[str, int, int], int] = {}
-        self._places: list[tuple[str, int, int]] = []
-
-    def columns(self, runs: Iterable[Run]) -> tuple[Numbers, Numbers]:
-        """Return two columns: the place number and the offset of each message."""
-        numbers: list[int] = []
-        sizes: list[int] = []
-        offsets: list[Any] = []
-        for topic, partition, attempt, run in runs:
-            place = (topic, partition, attempt)
-            number = self._numbers.get(place)
-            if number is None:
-                number = self._numbers[place] = len(self._places)
-                self._places.append(place)
-            numbers.append(number)
-            sizes.append(len(run))
-            offsets.append(run)
-        joined = offsets[0] if len(offsets) == 1 else [offset for run in offsets for offset in run]
-        places = (
-            np.full(sizes[0], numbers[0])
-            if len(sizes) == 1
-            else np.repeat(np.array(numbers, np.int64), sizes)
-        )
-        return places, np.array(joined, np.int64)
-
-    def make_room(self) -> None:
-        """Reset the numbers if there are too many. Call it only when no column is in use.
-
-        A message that is retried forever gets another place at each attempt.
-        """
-        if len(self._places) > _MOST_PLACES:
-            self._numbers, self._places = {}, []
-
-    def runs(self, places: Numbers, offsets: Numbers) -> list[OriginRun]:
-        """Encode the origins of a frame's trees. Returns an empty list if none is known."""
-        if not places.size or places.max() < 0:
-            return []
-        cuts = np.flatnonzero((places[1:] != places[:-1]) | (offsets[1:] < offsets[:-1])) + 1
-        bounds = [0, *cuts.tolist(), places.size]
-        return [self._run(int(places[at]), offsets[at:end]) for at, end in pairwise(bounds)]
-
-    def _run(self, number: int, offsets: Numbers) -> OriginRun:
-        count = offsets.size
-        if number < 0:
-            return OriginRun("", -1, 0, count, 0)
-        topic, partition, attempt = self._places[number]
-        first = int(offsets[0])
-        if int(offsets[-1]) - first == count - 1 and (count < 3 or (np.diff(offsets) == 1).all()):
-            return OriginRun(topic, partition, attempt, count, first)
-        steps = np.diff(offsets)
-        width = next(width for width in _WIDTHS if int(steps.max()) < 1 << 8 * width)
-        return OriginRun(
-            topic, partition, attempt, count, first, steps.astype(f"<u{width}").tobytes()
-        )
-
-
-def unknown_origins(count: int) -> tuple[Numbers, Numbers]:
-    """Return the columns for trees of unknown origin."""
-    return np.full(count, -1), np.zeros(count, np.int64)
+        steps: tuple[int, ...] = unpack_from(f"<{further}{WIDTHS[width]}", self.steps)
+        return self.first + sum(steps)
 
 
 def read_origins(runs: Iterable[OriginRun], count: int) -> Iterator[Origin | None]:
@@ -152,11 +84,6 @@ def _steps(run: OriginRun) -> Sequence[int]:
     if not run.steps:
         return range(0) if not further else [1] * further
     width, left = divmod(len(run.steps), further) if further else (0, 1)
-    if left or width not in _WIDTHS:
+    if left or width not in WIDTHS:
         raise FrameError(f"a run of {run.count} offsets has {len(run.steps)} bytes of steps")
-    steps: list[int] = np.frombuffer(run.steps, f"<u{width}").tolist()
-    return steps
-
-
-_WIDTHS = (1, 2, 4, 8)
-_MOST_PLACES = 10_000
+    return unpack_from(f"<{further}{WIDTHS[width]}", run.steps)

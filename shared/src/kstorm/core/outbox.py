@@ -16,7 +16,7 @@ from kstorm.core.columns import Ids, fold, fold_runs, from_pairs
 from kstorm.core.dead_letters import LetterToStore
 from kstorm.core.failure_notes import MOST_NOTES, Note, note_of
 from kstorm.core.lanes import Lane
-from kstorm.core.origins import Numbers, OriginNumbers, Run, unknown_origins
+from kstorm.core.origin_numbers import Numbers, OriginNumbers, Run, unknown_origins
 from kstorm.core.outgoing import OutgoingRecord, Part
 from kstorm.core.trace_sampling import trace_sampler
 from kstorm.core.tuple_sends import OversizedTuple, TupleSends
@@ -32,7 +32,7 @@ class NewTrees(NamedTuple):
     vals: Ids
     """XOR of the edges of each root's first tuples."""
     places: Numbers
-    """Numbers for the source of each message, assigned by `kstorm.core.origins.OriginNumbers`."""
+    """Numbers for the source of each message, assigned by `kstorm.core.origin_numbers.OriginNumbers`."""
     offsets: Numbers
 
     def of(self, rows: Any) -> "NewTrees":

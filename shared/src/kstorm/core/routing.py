@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import cycle
 from typing import Any, assert_never
-from zlib import crc32
-
-import msgspec
 
 from kstorm.core.batch_routing import Spreader, by_choice, by_fields, in_turn, to_everyone
+from kstorm.core.key_hash import stable_hash
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
 from kstorm.core.sendable import Sendable
@@ -31,7 +29,6 @@ from kstorm.topology.groupings import (
     PartialKeyGrouping,
     ShuffleGrouping,
 )
-from kstorm.topology.keys import UNENCODABLE, hash_form, shown
 
 Chooser = Callable[[Sequence[Any]], Sequence[Lane]]
 """Maps a tuple's values to the lanes of the tasks that receive the tuple."""
@@ -41,7 +38,6 @@ PlainRoute = tuple[int, int, int, dict[Any, Sequence[Lane]], Chooser]
 (or -1), the lanes of known keys, and the choice for a tuple that can be sent."""
 
 _CACHED_KEYS = 65_536
-_encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class StreamRoutes:
@@ -103,17 +99,6 @@ def routes(
         if route.choosers:
             route.choose = sendable.guarding(_together(route.choosers))
     return table
-
-
-def stable_hash(values: Sequence[Any]) -> int:
-    """Return a 32-bit hash that is the same in every process for the same key.
-
-    Raises `EmitError` if a value cannot be a key.
-    """
-    try:
-        return crc32(_encode([hash_form(value) for value in values]))
-    except UNENCODABLE as error:
-        raise EmitError(f"cannot group by {shown(list(values))}: {error}") from None
 
 
 def _lanes(

@@ -9,7 +9,7 @@ from kstorm.core.emission import Emission
 from kstorm.core.emitter import Emitter, check_columns
 from kstorm.core.failure_notes import Note
 from kstorm.core.ids import NextId, NextIds
-from kstorm.core.origins import Run
+from kstorm.core.origin_numbers import Run
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import StreamRoutes
 from kstorm.core.threads import current_thread, get_ident

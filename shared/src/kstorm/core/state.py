@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from kstorm.core.salvage import UNREADABLE
 from kstorm.errors import FrameError, UnstorableError
+from kstorm.fitting import misfit
 
 MAX_PAIR_BYTES: Final = (16 << 20) - 1024
 """Limit for a key with its encoded value: their record must fit into the changelog's
@@ -164,8 +165,13 @@ class TaskState:
     def range(self, start: str = "", end: str | None = None) -> Iterator[tuple[str, Any]]:
         """Yield the keys from `start` on and before `end`, sorted, with their values.
 
-        The result reflects the time of the call, if it is consumed before the next change.
+        The result reflects the time of the call, if it is consumed before the next change. Raises
+        `ArgumentError` at the call if an argument is not text.
         """
+        check_range(start, end)
+        return self._range(start, end)
+
+    def _range(self, start: str, end: str | None) -> Iterator[tuple[str, Any]]:
         changed = self._changed(start, end)
         own = next(changed, None)
         for stored_key, stored in self._load_all(start.encode()):
@@ -251,7 +257,11 @@ class TaskState:
             self._make_room()
 
     def _load_value(self, key: str) -> Any:
-        stored = self._load(key.encode())
+        try:
+            stored = self._load(key.encode())
+        except AttributeError:
+            _check_key(key)
+            raise
         value = ABSENT if stored is None else _kept(stored, value_of(key, stored))
         if self._weight > self._room:
             self._make_room()
@@ -319,6 +329,14 @@ def _stored_form(key: str, value: Any) -> bytes:
             f"most {MAX_PAIR_BYTES} with the key: spread the value over several keys"
         )
     return stored
+
+
+def check_range(start: str, end: str | None) -> None:
+    """Raise `ArgumentError` if the keys of a range are not text."""
+    if not isinstance(start, str):
+        raise misfit("range", "start", start, str)
+    if end is not None and not isinstance(end, str):
+        raise misfit("range", "end", end, str | None)
 
 
 def _check_key(key: str) -> None:

@@ -9,7 +9,7 @@ list.
 from collections.abc import Sequence
 from typing import Any
 
-from kstorm.core.routing import stable_hash
+from kstorm.core.key_hash import stable_hash
 from kstorm.introspection.outline import Outline
 from kstorm.topology.keys import listed_values
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import Any, Final
 
+from kstorm.core.state import check_range
 from kstorm.errors import FrameError
 from kstorm.topology import (
     BasicOutputCollector,
@@ -117,7 +118,7 @@ class WindowedBoltExecutor(TellsTime, StatefulBasicBolt):
         }
         self._restore()
         begin: Callable[[KeyValueState], Maybe] | None = getattr(self.bolt, "init_state", None)
-        return None if begin is None else begin(_PrefixedState(state, "s/"))
+        return None if begin is None else begin(PrefixedState(state, "s/"))
 
     def cleanup(self) -> None:
         self.bolt.cleanup()
@@ -333,7 +334,7 @@ class StatefulWindowedBoltExecutor(WindowedBoltExecutor):
         return self.bolt.pre_rollback()
 
 
-class _PrefixedState:
+class PrefixedState:
     """The part of a state whose keys have a prefix. The user does not see the prefix."""
 
     def __init__(self, state: KeyValueState, prefix: str) -> None:
@@ -356,6 +357,7 @@ class _PrefixedState:
         return self.range()
 
     def range(self, start: str = "", end: str | None = None) -> Iterator[tuple[str, Any]]:
+        check_range(start, end)
         last = self._behind if end is None else self._prefix + end
-        for key, value in self._state.range(self._prefix + start, last):
-            yield key[len(self._prefix) :], value
+        found = self._state.range(self._prefix + start, last)
+        return ((key[len(self._prefix) :], value) for key, value in found)

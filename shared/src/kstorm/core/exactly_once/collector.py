@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kstorm.core.collectors import BoltCollector
+from kstorm.core.collectors import BoltCollector, check_batch, check_tuple
 from kstorm.core.exactly_once.located_tuples import LocatedBatch, LocatedTuple
 from kstorm.core.exactly_once.undoable_state import UndoableState
 from kstorm.core.lanes import Lane
 from kstorm.core.threads import get_ident
+from kstorm.fitting import misfit
 from kstorm.topology import DEFAULT_STREAM, Anchors, Tuple, TupleBatch
 
 
@@ -109,8 +110,11 @@ class ExactCollector(BoltCollector):
         if not self.executing or get_ident() != self.owner:
             super().ack(tuple)
             return
-        if tuple.finished:
-            return
+        try:
+            if tuple.finished:
+                return
+        except AttributeError:
+            raise misfit("ack", "tuple", tuple, Tuple) from None
         tuple.finished = True
         self._finishing.append(tuple)
         self._kept.append(partial(self._ack, tuple))
@@ -121,6 +125,7 @@ class ExactCollector(BoltCollector):
 
     def fail(self, tuple: Tuple) -> None:
         """Schedule the tuple for another execution in this task."""
+        check_tuple("fail", tuple)
         if get_ident() != self.owner:
             super().fail(tuple)
             return
@@ -146,6 +151,7 @@ class ExactCollector(BoltCollector):
         self.end()
 
     def ack_batch(self, batch: TupleBatch) -> None:
+        check_batch("ack_batch", batch)
         if not self.executing or get_ident() != self.owner:
             super().ack_batch(batch)
         elif not batch.finished:
@@ -159,6 +165,7 @@ class ExactCollector(BoltCollector):
 
     def fail_batch(self, batch: TupleBatch) -> None:
         """Schedule the batch's tuples for another execution in this task, one by one."""
+        check_batch("fail_batch", batch)
         if get_ident() != self.owner:
             super().fail_batch(batch)
             return

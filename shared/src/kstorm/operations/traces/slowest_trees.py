@@ -1,14 +1,18 @@
 """Find the slowest trees, from the inits of all trees and the completions. Uses numpy arrays, as
 there may be millions of trees."""
 
-from collections.abc import Sequence
+from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kstorm.core.wire import AckFrame, CompletionFrame, decode
 from kstorm.errors import FrameError
 from kstorm.introspection.outline import Outline
 from kstorm.operations.traces.topic_log import Ranges, TopicLog
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class _Column:
@@ -25,6 +29,8 @@ class _Column:
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the roots in sorted order, each with its first time."""
+        import numpy as np  # takes a tenth of a second
+
         roots = np.frombuffer(b"".join(self._roots), "<u8")
         times = np.repeat(np.array(self._times, np.int64), [len(part) // 8 for part in self._roots])
         found, first = np.unique(roots, return_index=True)
@@ -57,6 +63,8 @@ def slowest_trees(
                 acked.add(decode(CompletionFrame, record.value).acked, record.timestamp)
         except FrameError:
             continue
+    import numpy as np  # takes a tenth of a second
+
     roots, starts = begun.arrays()
     ended, ends = acked.arrays()
     both, at, of = np.intersect1d(roots, ended, assume_unique=True, return_indices=True)

@@ -8,9 +8,8 @@ given up on it.
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
+from math import inf
 from typing import Final, NamedTuple
-
-import numpy as np
 
 from kstorm.core.wire import AckFrame, CompletionFrame, decode, unpack_ids
 from kstorm.errors import FrameError
@@ -61,6 +60,8 @@ class SlownessRule:
         """Add durations in ms and return the limit in ms above which a tree is slow."""
         if self._share is not None:
             self._recent.extend(took)
+            import numpy as np  # takes a tenth of a second
+
             return float(np.quantile(self._recent, 1 - self._share)) if self._recent else 0
         return self._ms or 0
 
@@ -181,7 +182,7 @@ def timeouts_of(topology: Outline) -> Mapping[int, float]:
     Infinite if trees never time out.
     """
     if topology.exactly_once:
-        return {task: np.inf for spout in topology.spouts for task in topology.task_ids(spout.id)}
+        return {task: inf for spout in topology.spouts for task in topology.task_ids(spout.id)}
     return {
         task: _LATEST * spout.timeout_ms + _SETTLE_MS
         for spout in topology.spouts

@@ -106,7 +106,7 @@ class UndecodableBatchProbe:
             try:
                 found = self._running.pop(place).result()
             except BrokerError as error:  # the reader will report the error again
-                log.warning("%s", error)
+                log.info("%s", error)
                 continue
             if found is None:
                 log.info("%s[%d] can be read after all", *place)
@@ -119,7 +119,8 @@ class UndecodableBatchProbe:
 
     def forget(self, place: Partition) -> None:
         """Forget a partition that was reassigned or is read from another offset."""
-        self._running.pop(place, None)
+        if self._running.pop(place, None) is not None:
+            log.info("%s[%d] is no longer examined, because it is read elsewhere", *place)
         self._passed.pop(place, None)
 
     def close(self) -> None:
@@ -139,7 +140,7 @@ def probe_batch(
 
     Blocks. Raises `BrokerError`.
     """
-    probe = _OffsetProbe(properties, place, closing)
+    probe = _OffsetProbe(properties, place, offset, closing)
     try:
         low, high = probe.bounds()
         first, reason = max(offset, low), ""
@@ -182,9 +183,13 @@ class _OffsetProbe:
     """Fetches from single offsets like the reader, and returns the first result."""
 
     def __init__(
-        self, properties: Mapping[str, Any], place: Partition, closing: threading.Event
+        self,
+        properties: Mapping[str, Any],
+        place: Partition,
+        offset: int,
+        closing: threading.Event,
     ) -> None:
-        self._place, self._closing = place, closing
+        self._place, self._offset, self._closing = place, offset, closing
         self._silences, self._silent = StuckFetchDetector(), False
         own = {name: value for name, value in properties.items() if name not in _NOT_THE_PROBES}
         self._brokers = own.get("bootstrap.servers")
@@ -242,6 +247,7 @@ class _OffsetProbe:
     def _failed(self, reason: str) -> BrokerError:
         topic, partition = self._place
         return BrokerError(
-            f"the end of an undecodable batch of {topic}[{partition}] is unknown, because Kafka "
-            f"at {self._brokers} did not return it: {reason}"
+            f"{topic}[{partition}] may be readable or not at offset {self._offset}, because Kafka "
+            f"at {self._brokers} did not return it to a second reader: {reason}; the next error at "
+            "that offset starts another check"
         )

@@ -23,6 +23,7 @@ from kstorm.core.dead_letters import LetterStamp
 from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import RunUserCode
 from kstorm.errors import KstormError
+from kstorm.runtime.base import open_port
 from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.metrics import Exposition, Latency, Sample
 from kstorm.runtime.base.settings import Settings
@@ -47,6 +48,7 @@ _BUSY_SECONDS, _IDLE_SECONDS = 0.005, 0.025
 _HOUSEKEEPING_SECONDS = 0.02
 _STOP_SECONDS, _REVOKE_SECONDS = 10.0, 60.0
 _STANDBY_SECONDS = 10.0
+_BEAT_SECONDS = 30.0
 
 
 class Driver(EffectRunner[E]):
@@ -315,8 +317,10 @@ class Driver(EffectRunner[E]):
 
     @property
     def alive(self) -> bool:
-        """True while the event loop runs."""
-        return time.monotonic() - self._beat < 30
+        """True while the event loop runs. A start may take as long as that of a pod."""
+        return time.monotonic() - self._beat < (
+            _BEAT_SECONDS if self._background else open_port.START_SECS
+        )
 
     @property
     def not_ready(self) -> str:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from kstorm.errors import KstormError, NoBrokerError, TasksLostError
+from kstorm.runtime.base import open_port
 from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.metrics import EXPOSITION, Exposition, Sample
 from kstorm.runtime.base.settings import Settings
@@ -45,6 +46,7 @@ def restart_if_cut_off(error: Exception, settings: Settings, log: Logger) -> Non
     os.environ.setdefault(_SINCE, repr(time.time()))
     os.environ[_TIMES] = str(restart_count() + 1)
     _leave_nothing_open()
+    open_port.pass_on()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - runs no shell
@@ -154,11 +156,14 @@ class _Outage:
             ]
         )
         runner = web.AppRunner(application)
-        server = await listen(
+        # The probes are answered until the service itself listens.
+        stack.callback(open_port.hold)
+        servers = await listen(
             runner, Connections(WebLimits()), self._settings.web_host, self._settings.web_port
         )
         stack.push_async_callback(runner.cleanup)
-        stack.callback(server.close)
+        for each in servers:
+            stack.callback(each.close)
 
     @property
     def _says(self) -> str:

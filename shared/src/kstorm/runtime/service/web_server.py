@@ -13,11 +13,13 @@ from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 from faust.web.drivers.aiohttp import Web
 
+from kstorm.runtime.base import open_port
 from kstorm.runtime.faust_private import runner_of
 
 _HEADERS = 64
 """Most headers of a request, each of at most 8 kB. This halves what aiohttp would store for an
 endless request."""
+_BACKLOG = 128
 
 
 @dataclass(frozen=True)
@@ -92,15 +94,24 @@ class _HttpConnection(web.RequestHandler):
 
 async def listen(
     runner: web.AppRunner, connections: Connections, host: str, port: int
-) -> asyncio.Server:
-    """Serve a runner within the limits of `connections`. Raises `OSError` if the port is in use."""
+) -> list[asyncio.Server]:
+    """Serve a runner within the limits of `connections`. Raises `OSError` if the port is in use.
+
+    A process that was re-executed serves the port that it has kept open.
+    """
     await runner.setup()
     server = runner.server
     assert server is not None
     loop = asyncio.get_running_loop()
-    return await loop.create_server(
-        lambda: _HttpConnection(server, connections), host, port, backlog=128
-    )
+
+    def serve() -> _HttpConnection:
+        return _HttpConnection(server, connections)
+
+    if kept := open_port.take():
+        return [await loop.create_server(serve, sock=each, backlog=_BACKLOG) for each in kept]
+    listening = await loop.create_server(serve, host, port, backlog=_BACKLOG)
+    open_port.keep(each.fileno() for each in listening.sockets)
+    return [listening]
 
 
 async def end_with_it(_request: web.Request, response: web.StreamResponse) -> None:
@@ -122,7 +133,7 @@ class PageServer(Web):  # type: ignore[misc]
     def __init__(self, app: faust.App, limits: WebLimits) -> None:
         super().__init__(app)
         self.connections = Connections(limits)
-        self._listening: asyncio.Server | None = None
+        self._listening: list[asyncio.Server] = []
         self.web_app.on_response_prepare.append(end_with_it)
 
     async def start_server(self) -> None:
@@ -133,6 +144,7 @@ class PageServer(Web):  # type: ignore[misc]
 
     async def stop_server(self) -> None:
         # Requests that are being served can finish.
-        if self._listening is not None:
-            self._listening.close()
+        open_port.close()
+        for each in self._listening:
+            each.close()
         await super().stop_server()
