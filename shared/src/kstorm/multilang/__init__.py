@@ -1,0 +1,1 @@
+"""Programs in any language as spouts and bolts, by Storm's multilang protocol."""
