@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+import kstorm.multilang
 from kstorm.errors import TopologyError
 from kstorm.kafka import KafkaHosts, KafkaSpout, SchemeAsMultiScheme, SpoutConfig, StringScheme
 from kstorm.streamparse import (
@@ -12,6 +13,8 @@ from kstorm.streamparse import (
     JavaBolt,
     JavaSpout,
     ReliableSpout,
+    ShellBolt,
+    ShellSpout,
     Spout,
     Stream,
     Topology,
@@ -199,6 +202,30 @@ def test_a_spout_of_kstorm_takes_the_place_of_one_in_java() -> None:
     fed = built(Fed)
     assert fed.component("pixels").num_tasks == 2
     assert fed.component("pixels").config.topology_max_spout_pending == 3
+
+
+def test_programs_become_kstorms() -> None:
+    class Programs(Topology):
+        lines = ShellSpout.spec(command="node", script="lines.js --all", outputs=["line"])
+        split = ShellBolt.spec(
+            command="python3",
+            script="split.py",
+            inputs=[lines],
+            par=2,
+            outputs=[Stream(["word"]), Stream(["word"], name="direct", direct=True)],
+            config={"topology.subprocess.timeout.secs": 5, "my.limit": 3},
+        )
+
+    topology = built(Programs)
+    spout, bolt = topology.component("lines"), topology.component("split")
+    assert isinstance(spout.component, kstorm.multilang.ShellSpout)
+    assert isinstance(bolt.component, kstorm.multilang.ShellBolt)
+    assert spout.component.command == ["node", "lines.js", "--all"]
+    assert bolt.component.timeout_secs == 5
+    assert (bolt.streams["direct"].direct, bolt.num_tasks) == (True, 2)
+    assert bolt.config["my.limit"] == 3
+    with pytest.raises(TopologyError, match="command of a ShellBolt is None"):
+        ShellBolt.spec(script="split.py")
 
 
 def test_mistakes_are_refused_with_their_names() -> None:

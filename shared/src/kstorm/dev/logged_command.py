@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from kstorm.dev import die_with_parent
+from kstorm import die_with_parent
 
 _END_SECS: Final = 10.0
 

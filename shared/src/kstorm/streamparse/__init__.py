@@ -14,7 +14,7 @@ loads a topology. A test imports it first. See docs/guides/from-streamparse.md.
 from kstorm.stand_ins import install as _install
 from kstorm.streamparse.bolts import BatchingBolt, Bolt, TicklessBatchingBolt
 from kstorm.streamparse.component import Component, StormHandler, Tuple
-from kstorm.streamparse.foreign import JavaBolt, JavaSpout
+from kstorm.streamparse.foreign import JavaBolt, JavaSpout, ShellBolt, ShellSpout
 from kstorm.streamparse.hosts import StreamparseBolt, StreamparseSpout
 from kstorm.streamparse.specs import ComponentSpec, kstorm_spec
 from kstorm.streamparse.spouts import ReliableSpout, Spout
@@ -30,6 +30,8 @@ __all__ = [
     "JavaBolt",
     "JavaSpout",
     "ReliableSpout",
+    "ShellBolt",
+    "ShellSpout",
     "Spout",
     "StormHandler",
     "Stream",

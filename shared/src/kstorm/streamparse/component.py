@@ -6,8 +6,7 @@ The classes have the attributes and methods of streamparse 5 and pystorm 3. They
 
 import logging
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Protocol
 
 from kstorm.errors import EmitError, TopologyError
@@ -172,17 +171,3 @@ class StormHandler(logging.StreamHandler[Any]):
     def __init__(self, serializer: Any = None) -> None:
         """`serializer` has no effect."""
         super().__init__()
-
-
-def metric_name(name: str) -> str:
-    """Return a metric's name in letters, digits and underscores."""
-    return re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
-
-
-def metrics_of(name: str, value: Any) -> Iterable[tuple[str, float]]:
-    """Yield the numbers in a reported metric, by name."""
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from metrics_of(f"{name}_{key}", each)
-    elif isinstance(value, int | float):
-        yield metric_name(name), float(value)

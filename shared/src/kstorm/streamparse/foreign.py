@@ -1,12 +1,16 @@
-"""streamparse's components that are not Python classes."""
+"""streamparse's components that are not Python classes: programs, and Java classes."""
 
+import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from kstorm.errors import TopologyError
 from kstorm.fitting import checked
+from kstorm.multilang import ShellBolt as Program
+from kstorm.multilang import ShellSpout as ProgramSpout
 from kstorm.streamparse.component import Component
 from kstorm.streamparse.specs import ComponentSpec, Inputs, JavaClass, spec_of
+from kstorm.streamparse.streams import streams_of
 
 
 class JavaBolt(Component):
@@ -64,6 +68,82 @@ class JavaSpout(Component):
             par=par,
             config=config,
         )
+
+
+class ShellBolt(Component):
+    """A bolt that is a program, by Storm's multilang protocol."""
+
+    @classmethod
+    @checked("inputs")
+    def spec(
+        cls,
+        name: str | None = None,
+        command: str | None = None,
+        script: str | None = None,
+        inputs: Inputs = None,
+        par: int | Mapping[str, int] | None = None,
+        config: Mapping[str, Any] | None = None,
+        outputs: Sequence[Any] | None = None,
+    ) -> ComponentSpec:
+        """Describe a program. `script` is its arguments, separated by spaces.
+
+        It becomes a `kstorm.multilang.ShellBolt`. The setting `topology.subprocess.timeout.secs` is
+        its `timeout_secs`.
+        """
+        return _program("bolt", cls.__name__, name, command, script, inputs, par, config, outputs)
+
+
+class ShellSpout(Component):
+    """A spout that is a program, by Storm's multilang protocol."""
+
+    @classmethod
+    @checked()
+    def spec(
+        cls,
+        name: str | None = None,
+        command: str | None = None,
+        script: str | None = None,
+        par: int | Mapping[str, int] | None = None,
+        config: Mapping[str, Any] | None = None,
+        outputs: Sequence[Any] | None = None,
+    ) -> ComponentSpec:
+        """Describe a program, as `ShellBolt.spec` does. It becomes a `kstorm.multilang.ShellSpout`."""
+        return _program("spout", cls.__name__, name, command, script, None, par, config, outputs)
+
+
+def _program(
+    kind: Literal["spout", "bolt"],
+    title: str,
+    name: str | None,
+    command: str | None,
+    script: str | None,
+    inputs: Inputs,
+    par: int | Mapping[str, int] | None,
+    config: Mapping[str, Any] | None,
+    outputs: Sequence[Any] | None,
+) -> ComponentSpec:
+    if not command:
+        raise TopologyError(f"command of a {title} is {command!r}: give the name of a program")
+    settings = dict(config or {})
+    timeout = settings.pop("topology.subprocess.timeout.secs", None)
+    runs: Program | ProgramSpout = (Program if kind == "bolt" else ProgramSpout)(
+        [*shlex.split(command), *shlex.split(script or "")],
+        **({} if timeout is None else {"timeout_secs": timeout}),
+    )
+    for stream in streams_of(title, outputs).values():
+        runs.set_named_stream(stream.name, stream.fields, stream.direct)
+    for setting, value in settings.items():
+        runs.add_component_config(setting, value)
+    return spec_of(
+        kind,
+        runs,
+        shlex.join(runs.command),
+        outputs=outputs,
+        name=name,
+        inputs=inputs,
+        par=par,
+        config=settings,
+    )
 
 
 def refuse_java(id: str, spec: ComponentSpec) -> TopologyError:

@@ -11,9 +11,10 @@ from typing import Any, Final, cast
 from kstorm.errors import EmitError
 from kstorm.fitting import checked
 from kstorm.multilang.handshake import sort_settings, storm_conf, storm_context
+from kstorm.multilang.metrics import metrics_of
 from kstorm.streamparse.bolts import BatchingBolt, TicklessBatchingBolt
 from kstorm.streamparse.bolts import Bolt as BoltOfStreamparse
-from kstorm.streamparse.component import Component, Host, Tuple, metrics_of
+from kstorm.streamparse.component import Component, Host, Tuple
 from kstorm.streamparse.spouts import Spout as SpoutOfStreamparse
 from kstorm.streamparse.streams import declare, streams_of
 from kstorm.topology import (

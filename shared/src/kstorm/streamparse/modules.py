@@ -10,8 +10,8 @@ _PYSTORM: Final = (
     *("BatchingBolt", "Bolt", "Component", "ReliableSpout", "Spout", "TicklessBatchingBolt"),
     "Tuple",
 )
-_BOLTS: Final = ("BatchingBolt", "Bolt", "JavaBolt", "TicklessBatchingBolt")
-_SPOUTS: Final = ("JavaSpout", "ReliableSpout", "Spout")
+_BOLTS: Final = ("BatchingBolt", "Bolt", "JavaBolt", "ShellBolt", "TicklessBatchingBolt")
+_SPOUTS: Final = ("JavaSpout", "ReliableSpout", "ShellSpout", "Spout")
 _STREAMS: Final = ("Grouping", "Stream")
 _STORM: Final = (*_BOLTS, *_SPOUTS, "Component", "StormHandler", "Tuple")
 
