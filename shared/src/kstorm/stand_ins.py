@@ -37,7 +37,7 @@ class _StandIn(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         vars(module).update(self._names)
-        for name in self._submodules:  # as the packages themselves do
+        for name in self._submodules:  # the packages import them, too
             import_module(name)
 
 

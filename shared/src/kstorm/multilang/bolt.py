@@ -144,7 +144,7 @@ class ShellBolt(Program, Bolt):
 
     # For the shell.
 
-    def hear(self, command: str, message: dict[str, Any]) -> None:
+    def _hear(self, command: str, message: dict[str, Any]) -> None:
         if command == "emit":
             self._emit(message)
             return
@@ -181,16 +181,16 @@ class ShellBolt(Program, Bolt):
             if direct is None and message.get("need_task_ids") is not False:
                 self._shell.send(tasks)
 
-    def lose(self, error: ShellError) -> None:
+    def _lose(self, error: ShellError) -> None:
         held, self._held = self._held, {}
         for tuple in held.values():
             self.collector.fail(tuple)
         self.collector.report_error(error)
 
-    def report(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         self.collector.report_error(error)
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         flush_soon = getattr(self.collector, "flush_soon", None)
         if flush_soon is not None:
             flush_soon()

@@ -88,7 +88,7 @@ class Child:
 
     @property
     def end(self) -> str | None:
-        """Why the child ended, or None while it lives. All of its messages were taken then."""
+        """The reason of the child's end, or None while it lives or has messages to `take`."""
         return None if self._unread else self._end
 
     def send(self, message: Any) -> None:

@@ -1,4 +1,4 @@
-"""What Storm tells a component in the handshake: its settings and its place in the topology.
+"""The handshake with a component: its settings and its place in the topology.
 
 The names and the shapes are Storm's: https://storm.apache.org/releases/2.6.0/Multilang-protocol.html
 """
@@ -17,7 +17,7 @@ _SETTINGS: Final = {
 
 
 class StormSettings(NamedTuple):
-    """Settings by Storm's names, sorted by what they are in kstorm."""
+    """Settings by Storm's names, sorted by their counterpart in kstorm."""
 
     known: dict[str, Any]
     """Settings of kstorm, by their names in `Config`."""

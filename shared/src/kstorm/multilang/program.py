@@ -1,4 +1,4 @@
-"""What `ShellBolt` and `ShellSpout` have in common: the command and its declarations."""
+"""The base of `ShellBolt` and `ShellSpout`: the command and its declarations."""
 
 import os
 from collections.abc import Mapping, Sequence

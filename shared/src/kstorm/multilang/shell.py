@@ -1,4 +1,4 @@
-"""One task's program: it is started, asked, heard, and started again after its end.
+"""The program of one task: its start, its messages, and its next start after its end.
 
 In a service, messages are handled on the event loop, and heartbeats show that the child works. In a
 test without an event loop (`BoltTester`, `LocalCluster`), the task blocks until the child has
@@ -43,17 +43,17 @@ class ShellError(KstormError):
 class Owner(Protocol):
     """The task's component."""
 
-    def hear(self, command: str, message: dict[str, Any]) -> None:
+    def _hear(self, command: str, message: dict[str, Any]) -> None:
         """Handle an emit, an ack or a fail."""
         ...
 
-    def lose(self, error: ShellError) -> None:
+    def _lose(self, error: ShellError) -> None:
         """Give up what the child had. The error is to be reported."""
         ...
 
-    def report(self, error: Exception) -> None: ...
+    def _report(self, error: Exception) -> None: ...
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """Send what was emitted between two calls of the component."""
         ...
 
@@ -107,7 +107,7 @@ class Shell:
 
     @property
     def trouble(self) -> ShellError | None:
-        """Why there is no child, after one has ended."""
+        """The reason why the last child ended, while there is no other one."""
         return self._trouble
 
     @property
@@ -219,7 +219,7 @@ class Shell:
         if self._news is not None:
             self._news.set()
         if messages and self._loop is not None and not self._closed:
-            self._owner.flush()
+            self._owner._flush()
 
     def _hear(self, message: Any) -> None:
         command = message.get("command") if isinstance(message, dict) else None
@@ -230,14 +230,14 @@ class Shell:
             self._log.log(level, "%s", message.get("msg"))
         elif command == "error":
             self.errors += 1
-            self._owner.report(ShellError(f"{self._name} reports: {message.get('msg')}"))
+            self._owner._report(ShellError(f"{self._name} reports: {message.get('msg')}"))
         elif command == "metrics":
             self._measured |= dict(metrics_of(str(message.get("name")), message.get("params")))
         elif isinstance(command, str) and command in ("emit", "ack", "fail"):
             try:
-                self._owner.hear(command, message)
+                self._owner._hear(command, message)
             except Exception as error:  # noqa: BLE001 - a grouping is user code, and may raise anything
-                self._owner.report(error)
+                self._owner._report(error)
         elif not (isinstance(message, dict) and "pid" in message):
             if self._child is not None:
                 self._child.stop(signal.SIGKILL)
@@ -259,7 +259,7 @@ class Shell:
             f"the program of {self._name} {reason}. Its unfinished tuples failed. It is started "
             "again; if it ends again, run the command by hand and look at its output"
         )
-        self._owner.lose(self._trouble)
+        self._owner._lose(self._trouble)
         if self._news is not None:
             self._news.set()
-            self._owner.flush()
+            self._owner._flush()

@@ -85,7 +85,7 @@ class ShellSpout(Program, Spout):
 
     # For the shell.
 
-    def hear(self, command: str, message: dict[str, Any]) -> None:
+    def _hear(self, command: str, message: dict[str, Any]) -> None:
         if command != "emit":
             return  # a spout acks nothing
         tasks: list[int] = []
@@ -98,11 +98,11 @@ class ShellSpout(Program, Spout):
             if direct is None and message.get("need_task_ids") is not False:
                 self._shell.send(tasks)
 
-    def lose(self, error: ShellError) -> None:
+    def _lose(self, error: ShellError) -> None:
         self.collector.report_error(error)
 
-    def report(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         self.collector.report_error(error)
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """The spout's turn sends its tuples."""

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from kstorm.fitting import checked
+from kstorm.fitting import Text, checked
 from kstorm.streamparse.component import Component, Tuple
 from kstorm.streamparse.specs import ComponentSpec, Inputs, spec_of_class
 
@@ -25,7 +25,7 @@ class Bolt(Component):
     @checked("inputs")
     def spec(
         cls,
-        name: str | None = None,
+        name: Text | None = None,
         inputs: Inputs = None,
         par: int | Mapping[str, int] | None = None,
         config: Mapping[str, Any] | None = None,
@@ -75,11 +75,11 @@ class Bolt(Component):
 
     def ack(self, tup: Tuple | str) -> None:
         """Ack a tuple, given as such or by its ID. A second ack has no effect."""
-        self._task.ack(tup.id if isinstance(tup, Tuple) else tup)
+        self._task._ack(tup.id if isinstance(tup, Tuple) else tup)
 
     def fail(self, tup: Tuple | str) -> None:
         """Fail a tuple, given as such or by its ID."""
-        self._task.fail(tup.id if isinstance(tup, Tuple) else tup)
+        self._task._fail(tup.id if isinstance(tup, Tuple) else tup)
 
     # Called by the host.
 

@@ -1,4 +1,4 @@
-"""What streamparse's spouts and bolts have in common: logging, metrics, emits and errors.
+"""The base of streamparse's spouts and bolts: logging, metrics, emits and errors.
 
 The classes have the attributes and methods of streamparse 5 and pystorm 3. They hold no protocol:
 `kstorm.streamparse.hosts` connects an object of such a class to a task.
@@ -40,7 +40,7 @@ class Tuple(NamedTuple):
 class Host(Protocol):
     """The task that runs a component."""
 
-    def emit(
+    def _emit(
         self,
         values: Sequence[Any],
         stream: str | None,
@@ -49,13 +49,13 @@ class Host(Protocol):
         task: int | None,
     ) -> Sequence[int]: ...
 
-    def ack(self, id: str) -> None: ...
+    def _ack(self, id: str) -> None: ...
 
-    def fail(self, id: str) -> None: ...
+    def _fail(self, id: str) -> None: ...
 
-    def report(self, error: BaseException) -> None: ...
+    def _report(self, error: BaseException) -> None: ...
 
-    def measure(self, name: str, value: Any) -> None: ...
+    def _measure(self, name: str, value: Any) -> None: ...
 
 
 class Component:
@@ -98,14 +98,14 @@ class Component:
 
     def raise_exception(self, exception: BaseException, tup: Any = None) -> None:
         """Report an error to operators. This fails no tuple."""
-        self._task.report(exception)
+        self._task._report(exception)
 
     def report_metric(self, name: str, value: Any) -> None:
         """Show a number at `/metrics` as `kstorm_own_NAME`, or the numbers of a dict by their keys.
 
         The last value counts. Other values are dropped, with a warning.
         """
-        self._task.measure(name, value)
+        self._task._measure(name, value)
 
     @staticmethod
     def is_heartbeat(tup: Tuple) -> bool:
@@ -115,9 +115,8 @@ class Component:
     def run(self) -> NoReturn:
         """Refuse to be a process of its own. Raises `TopologyError`."""
         raise TopologyError(
-            f"{type(self).__name__}.run() would speak Storm's protocol on its own stdin: give the "
-            "class to a Topology, or run the script as the command of a kstorm.multilang.ShellBolt "
-            "in an environment with the real package"
+            f"{type(self).__name__}.run() needs the real package: give the class to a Topology. Or "
+            "run the script by a kstorm.multilang.ShellBolt, with a Python that has the package"
         )
 
     @classmethod
@@ -158,10 +157,10 @@ class Component:
         need_task_ids: bool,
     ) -> list[int] | None:
         if not isinstance(values, list | tuple):
-            raise TypeError(
+            raise EmitError(
                 f"{type(self).__name__} emits a {type(values).__name__}: emit a list or a tuple"
             )
-        tasks = self._task.emit(values, stream, anchors, tup_id, direct_task)
+        tasks = self._task._emit(values, stream, anchors, tup_id, direct_task)
         return list(tasks) if need_task_ids else None
 
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from kstorm.errors import TopologyError
-from kstorm.fitting import checked
+from kstorm.fitting import Text, checked
 from kstorm.multilang import ShellBolt as Program
 from kstorm.multilang import ShellSpout as ProgramSpout
 from kstorm.streamparse.component import Component
-from kstorm.streamparse.specs import ComponentSpec, Inputs, JavaClass, spec_of
+from kstorm.streamparse.specs import ComponentSpec, Inputs, JavaClass, inputs_of, spec_of
 from kstorm.streamparse.streams import streams_of
 
 
@@ -20,9 +20,9 @@ class JavaBolt(Component):
     @checked("inputs")
     def spec(
         cls,
-        name: str | None = None,
+        name: Text | None = None,
         serialized_java: bytes | None = None,
-        full_class_name: str | None = None,
+        full_class_name: Text | None = None,
         args_list: Sequence[Any] | None = None,
         inputs: Inputs = None,
         par: int | Mapping[str, int] | None = 1,
@@ -49,9 +49,9 @@ class JavaSpout(Component):
     @checked("inputs")
     def spec(
         cls,
-        name: str | None = None,
+        name: Text | None = None,
         serialized_java: bytes | None = None,
-        full_class_name: str | None = None,
+        full_class_name: Text | None = None,
         args_list: Sequence[Any] | None = None,
         par: int | Mapping[str, int] | None = 1,
         config: Mapping[str, Any] | None = None,
@@ -77,8 +77,8 @@ class ShellBolt(Component):
     @checked("inputs")
     def spec(
         cls,
-        name: str | None = None,
-        command: str | None = None,
+        name: Text | None = None,
+        command: Text | None = None,
         script: str | None = None,
         inputs: Inputs = None,
         par: int | Mapping[str, int] | None = None,
@@ -100,8 +100,8 @@ class ShellSpout(Component):
     @checked()
     def spec(
         cls,
-        name: str | None = None,
-        command: str | None = None,
+        name: Text | None = None,
+        command: Text | None = None,
         script: str | None = None,
         par: int | Mapping[str, int] | None = None,
         config: Mapping[str, Any] | None = None,
@@ -122,6 +122,7 @@ def _program(
     config: Mapping[str, Any] | None,
     outputs: Sequence[Any] | None,
 ) -> ComponentSpec:
+    inputs_of(title, inputs)
     if not command:
         raise TopologyError(f"command of a {title} is {command!r}: give the name of a program")
     settings = dict(config or {})

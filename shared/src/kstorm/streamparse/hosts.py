@@ -39,7 +39,7 @@ _TICK: Final = "tick-"
 
 
 class _Hosted:
-    """What both have in common: settings, streams, metrics, and the object's start."""
+    """The base of both hosts: settings, streams, metrics, and the object's start."""
 
     def _host(self, kind: type[Component], config: Mapping[str, Any] | None) -> None:
         self._kind = kind
@@ -57,7 +57,7 @@ class _Hosted:
     def metrics(self) -> Mapping[str, float]:
         return self._measured
 
-    def measure(self, name: str, value: Any) -> None:
+    def _measure(self, name: str, value: Any) -> None:
         numbers = dict(metrics_of(name, value))
         if not numbers:
             self._object.logger.warning("the metric %s is %r: report numbers", name, value)
@@ -140,7 +140,7 @@ class StreamparseBolt(_Hosted, Bolt):
         """Forget the object, which may be inconsistent, and fail the tuples that it still has."""
         self._object = None
         for id in list(self._held):
-            self.fail(id)
+            self._fail(id)
 
     def _type(self, source: Source) -> Any:
         key = source.component, source.stream
@@ -151,7 +151,7 @@ class StreamparseBolt(_Hosted, Bolt):
 
     # For the object.
 
-    def emit(
+    def _emit(
         self,
         values: Sequence[Any],
         stream: str | None,
@@ -173,15 +173,15 @@ class StreamparseBolt(_Hosted, Bolt):
             task,
         )
 
-    def ack(self, id: str) -> None:
+    def _ack(self, id: str) -> None:
         if (tuple := self._held.pop(id, None)) is not None:
             self.collector.ack(tuple)
 
-    def fail(self, id: str) -> None:
+    def _fail(self, id: str) -> None:
         if (tuple := self._held.pop(id, None)) is not None:
             self.collector.fail(tuple)
 
-    def report(self, error: BaseException) -> None:
+    def _report(self, error: BaseException) -> None:
         self.collector.report_error(error)
 
 
@@ -230,7 +230,7 @@ class StreamparseSpout(_Hosted, Spout):
 
     # For the object.
 
-    def emit(
+    def _emit(
         self,
         values: Sequence[Any],
         stream: str | None,
@@ -245,7 +245,7 @@ class StreamparseSpout(_Hosted, Spout):
             task,
         )
 
-    def report(self, error: BaseException) -> None:
+    def _report(self, error: BaseException) -> None:
         self.collector.report_error(error)
 
 

@@ -75,7 +75,7 @@ def spec_of_class(
         name,
         _parallelism(title, runs.par if par is None else par),
         dict((runs.config if config is None else config) or {}),
-        _inputs(title, inputs),
+        inputs_of(title, inputs),
     )
 
 
@@ -99,7 +99,7 @@ def spec_of(
         name,
         _parallelism(title, par),
         dict(config or {}),
-        _inputs(title, inputs),
+        inputs_of(title, inputs),
     )
 
 
@@ -130,13 +130,15 @@ def kstorm_spec(
         name,
         par,
         dict(config or {}),
-        _inputs(title, inputs),
+        inputs_of(title, inputs),
     )
 
 
 def _parallelism(title: str, par: object) -> int:
-    """Return a number of processes. Of several environments, the largest counts, because the number
-    of tasks cannot grow later."""
+    """Return a number of processes.
+
+    The largest one of several environments counts, because the number of tasks cannot grow later.
+    """
     numbers: list[Any] = (
         list(par.values()) if isinstance(par, Mapping) else [1 if par is None else par]
     )
@@ -149,7 +151,8 @@ def _parallelism(title: str, par: object) -> int:
     return largest
 
 
-def _inputs(title: str, inputs: Inputs) -> dict[StreamId, KstormGrouping | JavaGrouping]:
+def inputs_of(title: str, inputs: Inputs) -> dict[StreamId, KstormGrouping | JavaGrouping]:
+    """Return a bolt's inputs with their groupings. Raises `TopologyError` for other objects."""
     if inputs is None:
         return {}
     if isinstance(inputs, Mapping):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from kstorm.errors import EmitError
-from kstorm.fitting import checked
+from kstorm.fitting import Text, checked
 from kstorm.streamparse.component import Component
 from kstorm.streamparse.specs import ComponentSpec, spec_of_class
 
@@ -17,7 +17,7 @@ class Spout(Component):
     @checked()
     def spec(
         cls,
-        name: str | None = None,
+        name: Text | None = None,
         par: int | Mapping[str, int] | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> ComponentSpec:

@@ -31,7 +31,8 @@ class Settings:
     topology: str
     """The topology: `package.module:attribute`, or the path of a YAML file (docs/guides/flux.md).
 
-    The attribute is a `Topology` or a function that returns one.
+    The attribute is a `Topology`, a function that returns one, or a class of a streamparse topology
+    (docs/guides/from-streamparse.md).
     """
 
     topology_filter: str = ""
