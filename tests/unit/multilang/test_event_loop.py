@@ -126,6 +126,15 @@ async def test_a_program_that_dies_fails_its_tuples_at_once() -> None:
         assert "ended with exit code 3; its last lines: so long" in shell.collector.errors[0]
 
 
+async def test_a_task_that_leaves_lets_its_program_finish() -> None:
+    shell = Prepared("slow")
+    for number in range(20):
+        await shell.give(str(number))
+    await shell.bolt.cleanup()
+    assert len(shell.collector.acked) == 20
+    assert shell.collector.errors == []
+
+
 async def test_starts_are_delayed_more_and_more() -> None:
     async with Prepared("die") as shell:
         loop = asyncio.get_running_loop()

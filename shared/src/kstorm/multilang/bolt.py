@@ -89,6 +89,10 @@ class ShellBolt(Program, Bolt):
     async def cleanup(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        before = self._shell.syncs
+        if not self._shell.blocking and self._held:
+            self._beat()
+            await self._shell.settle(lambda: self._shell.syncs > before or not self._held)
         child = self._shell.close()
         if child is not None:
             if self._shell.blocking:

@@ -34,6 +34,9 @@ _FIRST_DELAY_SECS: Final = 0.1
 _LONGEST_DELAY_SECS: Final = 10.0
 _LONG_LIFE_SECS: Final = 30.0
 """After a life of this length, the next start is not delayed."""
+_SETTLE_SECS: Final = 2.0
+"""Time in which a child may finish its tuples before its task leaves the process."""
+_LOOK_SECS: Final = 0.01
 
 
 class ShellError(KstormError):
@@ -177,6 +180,14 @@ class Shell:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), left)
         return True
+
+    async def settle(self, done: Callable[[], bool]) -> None:
+        """Handle messages until `done`, for a short time. The child may be slow."""
+        until = time.monotonic() + _SETTLE_SECS
+        while self._news is not None and self.alive and not done():
+            if time.monotonic() >= until:
+                return
+            await asyncio.sleep(_LOOK_SECS)
 
     def hangs(self, what: str) -> None:
         """End a child that does not answer."""
