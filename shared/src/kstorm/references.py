@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from kstorm import stand_ins
 from kstorm.errors import ConfigError
 
 _MOST: Final = 10
@@ -42,15 +43,49 @@ def is_code(reference: str) -> bool:
     return ":" in reference or is_file(reference)
 
 
+def as_module(reference: str) -> str:
+    """Return `topologies.wordcount:WordCount` for `topologies/wordcount.py:WordCount`, and other
+    references unchanged.
+
+    Raises `ConfigError` for a file outside of the current directory.
+    """
+    path, colon, attribute = reference.partition(":")
+    if not path.endswith(".py"):
+        return reference
+    try:
+        parts = Path(path).absolute().relative_to(Path.cwd()).with_suffix("").parts
+    except ValueError:
+        parts = ()
+    if not parts or not all(part.isidentifier() for part in parts):
+        raise ConfigError(
+            f"{path} is not a module of {Path.cwd()}: change to the project's folder, and write "
+            "folder/module.py:attribute with names of letters, digits and underscores"
+        )
+    return f"{'.'.join(parts)}{colon}{attribute}"
+
+
+def _add_folders() -> None:
+    """Let the modules of the current directory be imported, and those of a streamparse project."""
+    here = Path.cwd()
+    if "" not in sys.path and str(here) not in sys.path:
+        sys.path.insert(0, str(here))
+    if (here / "topologies").is_dir() and (here / "src").is_dir():
+        sys.path += [
+            folder
+            for folder in (str(here / "src"), str(here / "topologies"))
+            if folder not in sys.path
+        ]
+
+
 def find(reference: str, kind: ExpectedKind) -> object:
-    """Return the object named by `package.module:attribute`. Modules of the current directory can
-    be imported.
+    """Return the object named by `package.module:attribute`, or `package/module.py:attribute`.
+    Modules of the current directory can be imported.
 
     Raises `ConfigError` if it does not exist.
     """
-    module_name, _, attribute = reference.partition(":")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    module_name, _, attribute = as_module(reference).partition(":")
+    stand_ins.install()
+    _add_folders()
     if not module_name or module_name.startswith(".") or not attribute:
         is_module = re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module_name)
         there = _others_of(module_name, kind) if is_module else ""

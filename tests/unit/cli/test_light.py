@@ -22,6 +22,7 @@ HEAVY = (
 NEEDED = {
     "values": {"kstorm.flux", "kstorm.kafka.partition_manager", "numpy", "yaml"},
     "flux-schema": {"kstorm.flux", "yaml"},
+    "migrate": {"kstorm.flux", "yaml"},
     "prepare": {"kstorm.kafka.partition_manager", "numpy"},
     "probe": {"kstorm.kafka.partition_manager", "numpy"},
 }

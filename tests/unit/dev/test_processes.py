@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kstorm.dev import die_with_parent
+from kstorm import die_with_parent
 from kstorm.dev.processes import ManagedProcess
 from kstorm.errors import LocalError
 
@@ -188,7 +188,7 @@ def test_child_outlives_the_thread_that_started_it(tmp_path: Path, eventually: E
 PARENT = """
 import sys, time
 from pathlib import Path
-from kstorm.dev import die_with_parent
+from kstorm import die_with_parent
 from kstorm.dev.processes import ManagedProcess
 process = ManagedProcess("it", ["sleep", "600"], workdir=Path(sys.argv[1]))
 process.start()

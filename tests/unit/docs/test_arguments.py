@@ -33,6 +33,7 @@ from kstorm.kafka import (
     SpoutConfig,
     StringScheme,
 )
+from kstorm.multilang import ShellBolt, ShellSpout
 from kstorm.queues import RabbitMQConfig
 from kstorm.registry import SchemaRegistry
 from kstorm.testing import BoltTester, FeederSpout, FixedTuple, LocalCluster, TupleCaptureBolt
@@ -75,6 +76,8 @@ MODULES = (
     "kstorm.flux",
     "kstorm.trident",
     "kstorm.windows",
+    "kstorm.streamparse",
+    "kstorm.multilang",
     "kstorm.testing",
     "kstorm.testing.kafka",
     "kstorm.testing.strategies",
@@ -103,6 +106,7 @@ HOOKS = {
         "serialize",
     ),
     *("update_state", "watermark", "zero"),
+    *("group_key", "initialize", "process", "process_batch", "process_batches", "process_tick"),
 }
 """Methods that kstorm calls."""
 MADE_BY_KSTORM = {
@@ -124,6 +128,11 @@ LEFT_OUT = {
     *("OpaqueTridentKafkaSpout.spout", "TridentKafkaConfig.spout_config", "FirstN.apply"),
     *("LocalCluster.any_place", "StateClient.name_of", "calculate_partitions_for_task"),
     *("hosts_for_task", "build", "Config.get"),
+    # streamparse's, which run for each tuple
+    *("BatchingBolt.emit", "BatchingBolt.emit_many", "BatchingBolt.is_heartbeat"),
+    *("BatchingBolt.is_tick", "BatchingBolt.log", "BatchingBolt.raise_exception"),
+    *("BatchingBolt.report_metric", "Bolt.emit", "ReliableSpout.emit", "ReliableSpout.emit_many"),
+    "Spout.emit",
 }
 """Functions that kstorm itself calls."""
 
@@ -284,6 +293,8 @@ SELVES: dict[type, Callable[[], Any]] = {
     LocalCluster: lambda: LocalCluster(topology()),
     BoltTester: lambda: BoltTester(TupleCaptureBolt(), "x"),
     Sessions: lambda: Sessions(Duration(1000)),
+    ShellBolt: lambda: ShellBolt(["x"]),
+    ShellSpout: lambda: ShellSpout(["x"]),
     StateClient: lambda: object.__new__(StateClient),  # it would look for a topology
     TopologyBuilder: lambda: TopologyBuilder("t"),
     TridentTopology: lambda: TridentTopology("t"),
@@ -379,6 +390,7 @@ MAY_BE_EMPTY = {
     *("RabbitMQTls.key_file", "StateClient.get.key", "StateClient.find.key"),
     *("StateClient.look.key", "StateClient.follow.key", "StateClient.scan.prefix"),
     *("StateClient.follow_all.prefix", "TridentKafkaConfig.client_id"),
+    *("ShellBolt.spec.script", "ShellSpout.spec.script"),
 }
 MAY_BE_NEGATIVE = {
     *("LocalCluster.seed", "FakeKafka.cluster.seed", "complete_topology.seed"),

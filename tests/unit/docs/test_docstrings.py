@@ -14,8 +14,10 @@ import pytest
 PUBLIC = (
     "kstorm.flux",
     "kstorm.kafka",
+    "kstorm.multilang",
     "kstorm.queues",
     "kstorm.registry",
+    "kstorm.streamparse",
     "kstorm.testing",
     "kstorm.testing.kafka",
     "kstorm.topology",

@@ -18,7 +18,7 @@ from kstorm.printable import guarded
 
 _OPERATIONS: Final = logging.getLogger("kstorm.operations")
 
-GROUPS: Final = ("topology", "offsets", "dlq", "state")
+GROUPS: Final = ("topology", "offsets", "dlq", "state", "migrate")
 """Commands with subcommands. Their modules have an `app`."""
 COMMANDS: Final = {
     "status": "status",

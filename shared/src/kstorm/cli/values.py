@@ -17,7 +17,7 @@ from kstorm.errors import ConfigError
 from kstorm.flux import build, read
 from kstorm.kafka.own_topics import own_sinks, own_sources
 from kstorm.operations.control.deployment_shape import shape_of
-from kstorm.references import is_file
+from kstorm.references import as_module, is_file
 from kstorm.runtime.base.settings import load_topology
 from kstorm.topology import Topology
 
@@ -70,6 +70,7 @@ def values(
 
 
 def _values_of_code(reference: str, *, files: bool) -> dict[str, Any]:
+    reference = as_module(reference)
     found = {"topology": reference, **_values_of(load_topology(reference))}
     if files:
         found["topologyFiles"] = python_files([reference.partition(":")[0].partition(".")[0]])

@@ -133,6 +133,11 @@ class BoltCollector(Emitter):
             name = current_thread().name
             self._outbox.handed_over.append(partial(self._taken_over, name, call, args))
 
+    def flush_soon(self) -> None:
+        """Let the next tick send the calls that the task's own thread makes between two
+        executions, for example in a callback of the event loop."""
+        self._outbox.handed_over.append(_nothing)
+
     def _taken_over(self, thread: str, call: Callable[..., object], args: Sequence[Any]) -> None:
         if self.closed:
             return
@@ -340,6 +345,10 @@ class BoltCollector(Emitter):
                 packed_roots[8 * begin : 8 * end], packed_edges[8 * begin : 8 * end], parents
             )
             begin = end
+
+
+def _nothing() -> None:
+    """Take the place of a call of another thread."""
 
 
 class BasicCollector:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from kstorm.dev import die_with_parent
+from kstorm import die_with_parent
 from kstorm.dev.jars import spark_jars
 from kstorm.dev.java import SHORT_RUN_OPTIONS, find_java, spark_environment, spark_home
 from kstorm.dev.paths import cache_directory, exclusive

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from kstorm.dev import die_with_parent
+from kstorm import die_with_parent
 
 _END_SECS: Final = 10.0
 

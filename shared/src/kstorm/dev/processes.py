@@ -29,7 +29,7 @@ from typing import Final
 
 import psutil
 
-from kstorm.dev import die_with_parent
+from kstorm import die_with_parent
 from kstorm.errors import LocalError
 
 _KILL_DEADLINE_SECS: Final = 10.0

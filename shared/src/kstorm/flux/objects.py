@@ -22,6 +22,12 @@ CLASS: Final = ExpectedKind(
     "class", lambda module, value: isinstance(value, type) and value.__module__ == module.__name__
 )
 
+_STORMS: Final = {
+    "org.apache.storm.flux.wrappers.bolts.FluxShellBolt": "kstorm.multilang:ShellBolt",
+    "org.apache.storm.flux.wrappers.spouts.FluxShellSpout": "kstorm.multilang:ShellSpout",
+}
+"""Classes of Storm that a file may name, because kstorm has the same under another name."""
+
 
 class Objects:
     """The components. Each one is created once, on the first reference to it."""
@@ -110,7 +116,7 @@ class Objects:
     def _constructed(self, where: Located[ObjectDef]) -> Any:
         definition = where.value
         at = where.at("class")
-        found = find_at(definition.class_, CLASS, at)
+        found = find_at(_STORMS.get(definition.class_, definition.class_), CLASS, at)
         if not isinstance(found, type):
             raise ConfigError(
                 f"{at}: {definition.class_!r} is a {type(found).__name__}, not a class"

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 from kstorm.errors import ConfigError, TopologyError
@@ -15,6 +16,7 @@ from kstorm.runtime.base.client_log import CLIENT_LOG
 from kstorm.runtime.base.loopback import is_loopback
 from kstorm.runtime.base.pod_scale import pod_number
 from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls, parse_tls
+from kstorm.stand_ins import installed_before
 from kstorm.topology import Topology
 
 _SECRETS = ("kafka_properties", "zookeeper_auth", "state_token")  # may be in a file instead
@@ -29,7 +31,8 @@ class Settings:
     topology: str
     """The topology: `package.module:attribute`, or the path of a YAML file (docs/guides/flux.md).
 
-    The attribute is a `Topology` or a function that returns one.
+    The attribute is a `Topology`, a function that returns one, or a class of a streamparse topology
+    (docs/guides/from-streamparse.md).
     """
 
     topology_filter: str = ""
@@ -224,14 +227,25 @@ def load_topology(reference: str, properties: str | None = None) -> Topology:
     found = find(reference, _TOPOLOGY)
     topology = found() if callable(found) else found
     if not isinstance(topology, Topology):
+        remedy = "assign it the result of TopologyBuilder.build()"
+        if package := installed_before():
+            remedy += f", or import kstorm.streamparse before the installed {package}"
         raise TopologyError(
-            f"{reference!r} is a {type(topology).__name__}, not a Topology: assign it the result "
-            "of TopologyBuilder.build()"
+            f"{reference!r} is a {type(topology).__name__}, not a Topology: {remedy}"
         )
     return topology
 
 
-_TOPOLOGY = ExpectedKind("topology", lambda _, value: isinstance(value, Topology))
+def _is_topology(module: ModuleType, value: object) -> bool:
+    """Return True for a topology, and for a class of streamparse that describes one."""
+    return isinstance(value, Topology) or (
+        isinstance(value, type)
+        and getattr(type(value), "builds_topology", False)
+        and value.__module__ == module.__name__
+    )
+
+
+_TOPOLOGY = ExpectedKind("topology", _is_topology)
 
 
 def _parse(name: str, variable: str, text: str) -> object:

@@ -1,0 +1,157 @@
+"""Messages of the multilang protocol as bytes: Storm's JSON, and MessagePack as pystorm has it."""
+
+import os
+from collections.abc import Iterator
+from typing import IO, Any, Final, Protocol
+
+import msgspec
+
+from kstorm.errors import KstormError
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Longest message. Otherwise a program that writes garbage would fill the memory."""
+_CHUNK: Final = 1 << 16
+
+
+class GarbageError(KstormError):
+    """A program wrote something that is not a message."""
+
+
+class Codec(Protocol):
+    """Encodes messages, and reads them from a program's output."""
+
+    def encode(self, message: Any) -> bytes: ...
+
+    def read(self, stream: IO[bytes]) -> Iterator[Any]:
+        """Yield the messages until the end. Raises `GarbageError`."""
+        ...
+
+
+class JsonCodec:
+    """JSON, followed by a line `end`."""
+
+    def encode(self, message: Any) -> bytes:
+        return msgspec.json.encode(message) + b"\nend\n"
+
+    def read(self, stream: IO[bytes]) -> Iterator[Any]:
+        lines: list[bytes] = []
+        left = MOST_BYTES
+        while line := stream.readline(left):
+            if line.rstrip(b"\r\n") != b"end":
+                lines.append(line)
+                left -= len(line)
+                if left <= 0:
+                    raise GarbageError(
+                        f"wrote {MOST_BYTES} bytes without a line 'end', beginning with "
+                        f"{b''.join(lines)[:80]!r}"
+                    )
+                continue
+            text = b"".join(lines)
+            lines, left = [], MOST_BYTES
+            if not text.strip():
+                continue
+            try:
+                yield msgspec.json.decode(text)
+            except msgspec.DecodeError as error:
+                raise GarbageError(
+                    f"wrote {text[:200]!r}, which is not JSON ({error}); it may only write "
+                    "messages to its standard output, so let it print to standard error"
+                ) from None
+
+
+class MsgpackCodec:
+    """MessagePack objects one after another."""
+
+    def encode(self, message: Any) -> bytes:
+        return msgspec.msgpack.encode(message)
+
+    def read(self, stream: IO[bytes]) -> Iterator[Any]:
+        buffer = bytearray()
+        while chunk := os.read(stream.fileno(), _CHUNK):
+            buffer += chunk
+            begin = 0
+            while (end := end_of_object(buffer, begin)) >= 0:
+                text = bytes(buffer[begin:end])
+                try:
+                    yield msgspec.msgpack.decode(text)
+                except msgspec.DecodeError as error:
+                    raise GarbageError(
+                        f"wrote {text[:200]!r}, which is not a message in MessagePack ({error})"
+                    ) from None
+                begin = end
+            del buffer[:begin]
+            if len(buffer) > MOST_BYTES:
+                raise GarbageError(f"wrote {len(buffer)} bytes without the end of a message")
+
+
+_FIXED: Final = {
+    0xC0: 0,
+    0xC1: 0,
+    0xC2: 0,
+    0xC3: 0,
+    0xCA: 4,
+    0xCB: 8,
+    0xCC: 1,
+    0xCD: 2,
+    0xCE: 4,
+    0xCF: 8,
+    0xD0: 1,
+    0xD1: 2,
+    0xD2: 4,
+    0xD3: 8,
+    0xD4: 2,
+    0xD5: 3,
+    0xD6: 5,
+    0xD7: 9,
+    0xD8: 17,
+}
+"""Number of bytes after the first one, of types with a fixed length."""
+_SIZED: Final = {
+    0xC4: (1, 0),
+    0xC5: (2, 0),
+    0xC6: (4, 0),
+    0xC7: (1, 1),
+    0xC8: (2, 1),
+    0xC9: (4, 1),
+    0xD9: (1, 0),
+    0xDA: (2, 0),
+    0xDB: (4, 0),
+}
+"""Number of bytes of the length, and of further ones, of binary values, extensions and text."""
+_CONTAINERS: Final = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
+"""Number of bytes of the count, and of objects per entry, of arrays and maps."""
+
+
+def end_of_object(buffer: bytearray, begin: int) -> int:
+    """Return the position after the MessagePack object at `begin`, or -1 if it is incomplete."""
+    left, at, size = 1, begin, len(buffer)
+    while left:
+        if at >= size:
+            return -1
+        first = buffer[at]
+        at += 1
+        left -= 1
+        if first <= 0x7F or first >= 0xE0:
+            continue
+        if first <= 0x8F:
+            left += 2 * (first & 0x0F)
+        elif first <= 0x9F:
+            left += first & 0x0F
+        elif first <= 0xBF:
+            at += first & 0x1F
+        elif first in _FIXED:
+            at += _FIXED[first]
+        else:
+            length, more = _SIZED.get(first) or _CONTAINERS[first]
+            if at + length > size:
+                return -1
+            count = int.from_bytes(buffer[at : at + length])
+            at += length
+            if first in _CONTAINERS:
+                left += count * more
+            else:
+                at += count + more
+    return at if at <= size else -1
+
+
+CODECS: Final[dict[str, Codec]] = {"json": JsonCodec(), "msgpack": MsgpackCodec()}

@@ -1,0 +1,72 @@
+"""Messages as bytes: what is written can be read, in any pieces, and garbage is refused."""
+
+import os
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstorm.multilang.codecs import CODECS, GarbageError, end_of_object
+
+VALUES: Any = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=300)
+    | st.binary(max_size=300),
+    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(), inner, max_size=20),
+    max_leaves=30,
+)
+
+
+@given(VALUES)
+def test_the_end_of_an_object_is_found(value: Any) -> None:
+    encoded = msgspec.msgpack.encode(value)
+    assert end_of_object(bytearray(b"\xc0" + encoded + b"\xc3"), 1) == 1 + len(encoded)
+    for cut in {0, 1, len(encoded) // 2, len(encoded) - 1} - {len(encoded)}:
+        assert end_of_object(bytearray(encoded[:cut]), 0) == -1
+
+
+@pytest.mark.parametrize("size", [0, 15, 16, 31, 32, 255, 256, 65_535, 65_536])
+def test_the_end_of_long_objects_is_found(size: int) -> None:
+    for value in ("x" * size, b"x" * size, [None] * size, {str(n): n for n in range(size)}):
+        encoded = msgspec.msgpack.encode(value)
+        assert end_of_object(bytearray(encoded), 0) == len(encoded)
+    extension = msgspec.msgpack.encode(msgspec.msgpack.Ext(5, b"x" * size))
+    assert end_of_object(bytearray(extension), 0) == len(extension)
+
+
+def read_all(codec: str, written: bytes) -> list[Any]:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as stream:
+        os.write(writing, written)
+        os.close(writing)
+        return list(CODECS[codec].read(stream))
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+def test_messages_are_read_as_written(codec: str) -> None:
+    messages = [{"command": "emit", "tuple": ["ä\nend\n", 1.5, None]}, [1, 2], {"pid": 3}]
+    written = b"".join(map(CODECS[codec].encode, messages))
+    assert read_all(codec, written) == messages
+
+
+def test_json_may_have_several_lines_and_blank_ones() -> None:
+    assert read_all("json", b'{"pid":\n1}\nend\n\n\nend\n[1]\r\nend\r\n') == [{"pid": 1}, [1]]
+
+
+@pytest.mark.parametrize(("codec", "garbage"), [("json", b"hello\nend\n"), ("msgpack", b"\xc1")])
+def test_garbage_is_refused(codec: str, garbage: bytes) -> None:
+    with pytest.raises(GarbageError, match="which is not"):
+        read_all(codec, garbage)
+
+
+def test_endless_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kstorm.multilang.codecs.MOST_BYTES", 1000)
+    with pytest.raises(GarbageError, match="1000 bytes without"):
+        read_all("json", b"x" * 2000)
+    with pytest.raises(GarbageError, match="without the end"):
+        read_all("msgpack", b"\xdb\x00\x01\x00\x00" + b"x" * 2000)
