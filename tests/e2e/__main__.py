@@ -57,7 +57,7 @@ def main() -> int:
         "--report",
         type=Path,
         metavar="PAGE",
-        help="write the table into docs/guides/operations.md or such a page",
+        help="write the table into docs/development/disturbances.md or such a page",
     )
     arguments = parser.parse_args()
     return run_command("kstorm e2e", lambda: _run(arguments, Console()))

@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -22,6 +23,7 @@ from kstorm.operations.places import (
     PlaceChoice,
     find_place,
 )
+from kstorm.operations.state.state_client import StateClient
 from kstorm.runtime import run_files
 from tests.kstorm_command import Command
 
@@ -138,6 +140,7 @@ def test_every_command_uses_a_run_on_this_machine(
     folder = run_here(no_runs, "a", closed)
     for variable in (BOOTSTRAP, ZOOKEEPER):
         monkeypatch.setenv(variable, "elsewhere.invalid:1")
+    monkeypatch.setattr("kstorm.cli.state.StateClient", partial(StateClient, patience=0.1))
     (no_runs / "kubeconfig").touch()
     monkeypatch.setenv("KUBECONFIG", str(no_runs / "kubeconfig"))
     begun = time.monotonic()
