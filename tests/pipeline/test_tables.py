@@ -258,8 +258,7 @@ def test_values_without_spark_look_as_with_spark(spark: SparkSession, tmp_path: 
     numbers = [0.0, -0.0, 1e7, 9999999.0, 0.001, 1e-4, 123456.789, 1.5e300, -2.5, None]
     numbers += [float("nan"), float("inf"), float("-inf"), 100.0, 1e-10, 3.4e38]
     times = ["0001-01-01 00:00:00", "1969-12-31 23:59:59.999999", "2026-01-02 03:04:05.6789", None]
-    tables = Tables(str(tmp_path))
-    for name, values in {
+    columns = {
         "texts": [f"cast({_literal(each)} as string)" for each in texts],
         "doubles": [f"cast({_literal(each)} as double)" for each in numbers],
         "floats": [f"cast({_literal(each)} as float)" for each in numbers],
@@ -278,15 +277,24 @@ def test_values_without_spark_look_as_with_spark(spark: SparkSession, tmp_path: 
         + ["cast(DATE'2026-01-02' as variant)", "cast(0.1F as variant)"]
         + ["cast(123456789012345678901234567890.5BD as variant)"],
         "lists": ["array(named_struct('a', 1, 'b', X'01'), null)", "array()"],
-    }.items():
-        rows = " union all ".join(f"select {each} as value, 'x' as text" for each in values)
-        spark.sql(rows).write.format("delta").save(tables.path(name))
-        local = local_show(tables.root, name, 100)
-        assert sorted(local) == sorted(report.show(spark, tables, name, 100)), name
-        if name not in ("maps", "lists", "variants"):
-            shown = list(report.show(spark, tables, name, 100, "value"))
-            assert local_show(tables.root, name, 100, "value") == shown, name
-    assert local_summary(tables.root) == report.summary(spark, tables)
+    }
+    count = max(map(len, columns.values()))
+    rows = (
+        f"select '{number:02}' as key, "
+        + ", ".join(
+            f"{values[number] if number < len(values) else 'null'} as {name}"
+            for name, values in columns.items()
+        )
+        for number in range(count)
+    )
+    tables = Tables(str(tmp_path))
+    spark.sql(" union all ".join(rows)).write.format("delta").save(tables.path("all"))
+    local = local_show(tables.root, "all", count)
+    assert sorted(local) == sorted(report.show(spark, tables, "all", count))
+    for by in set(columns) - {"maps", "lists", "variants"}:
+        shown = list(report.show(spark, tables, "all", 7, by))
+        assert local_show(tables.root, "all", 7, by) == shown, by
+    assert local_summary(tables.root) == report.summary(spark, tables) == {"all": count}
 
 
 def _literal(value: object) -> str:

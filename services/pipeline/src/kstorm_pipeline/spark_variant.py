@@ -12,6 +12,7 @@ from datetime import date, datetime
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.variant_utils import VariantUtils
 
@@ -29,7 +30,7 @@ def variant_json(
     value: bytes,
     metadata: bytes,
     text: Callable[[str], str],
-    number: Callable[[float], str],
+    number: Callable[[float | np.float32], str],
     at: int = 0,
 ) -> str:
     """Return the value at a position. `text` and `number` write strings and numbers as JSON.
@@ -58,10 +59,14 @@ def variant_json(
         )
     with localcontext(prec=_DIGITS):
         found = _UTILS._get_scalar(kind, value, metadata, at, "UTC")
-        return _scalar(found, text, number)
+    if isinstance(found, float) and _UTILS._get_type_info(value, at)[1] == _UTILS.FLOAT:
+        found = np.float32(found)
+    return _scalar(found, text, number)
 
 
-def _scalar(value: Any, text: Callable[[str], str], number: Callable[[float], str]) -> str:
+def _scalar(
+    value: Any, text: Callable[[str], str], number: Callable[[float | np.float32], str]
+) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if isinstance(value, datetime):
@@ -71,5 +76,6 @@ def _scalar(value: Any, text: Callable[[str], str], number: Callable[[float], st
     if isinstance(value, bytes):
         return text(base64.b64encode(value).decode())
     if isinstance(value, Decimal):
-        return format(value.normalize(), "f")
-    return number(value) if isinstance(value, float) else str(value)
+        with localcontext(prec=_DIGITS):
+            return format(value.normalize(), "f")
+    return number(value) if isinstance(value, (float, np.float32)) else str(value)
