@@ -303,7 +303,7 @@ def test_its_metrics_are_logged_once_a_bucket(
     """The bucket is `metrics_time_bucket_size_in_secs`. The test lasts two minutes."""
     world.source.produce(0, 0, 1, 2)
     spout = world.open(metrics_time_bucket_size_in_secs=bucket)
-    with caplog.at_level(logging.INFO, "kstorm.kafka.spout"):
+    with caplog.at_level(logging.INFO, "kstorm.kafka"):
         for _ in range(60):
             world.commit(spout)
     found = [record.getMessage() for record in caplog.records if "lag 3" in record.getMessage()]

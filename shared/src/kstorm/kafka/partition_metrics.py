@@ -29,7 +29,7 @@ class PartitionMetrics:
         self._throttled: set[Partition] = set()
         self._unread_since: dict[Partition, float] = {}
 
-    def sums(self, now: float) -> dict[str, float]:
+    def metrics(self, now: float) -> dict[str, float]:
         """Return sums over the task's partitions.
 
         - `partitions`: partitions being read.
@@ -103,5 +103,5 @@ class PartitionMetrics:
         bucket = self._config.metrics_time_bucket_size_in_secs
         if bucket and now >= self._next_bucket:
             self._next_bucket = now + bucket
-            found = ", ".join(f"{name} {value:.6g}" for name, value in self.sums(now).items())
+            found = ", ".join(f"{name} {value:.6g}" for name, value in self.metrics(now).items())
             log.info("the spout of %s: %s", self._config.zk_path, found)

@@ -298,7 +298,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         return self._coordinator.unread(self._clock())
 
     def metrics(self) -> dict[str, float]:
-        return self.partitions.sums(self._clock())
+        return self.partitions.metrics(self._clock())
 
     def _emit(self, now: float, limit: int) -> int:
         """Emit from the partitions in turn. Returns how many of `limit` messages are left."""

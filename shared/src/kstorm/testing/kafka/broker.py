@@ -22,9 +22,11 @@ class FakeRecord(NamedTuple):
     own_headers: tuple[tuple[str, bytes | None], ...] = ()
 
     def topic(self) -> str:
+        """Return the record's topic."""
         return self.place.topic
 
     def partition(self) -> int:
+        """Return the record's partition."""
         return self.place.partition
 
     def offset(self) -> int:
@@ -32,6 +34,7 @@ class FakeRecord(NamedTuple):
         return self.position
 
     def key(self) -> bytes | None:
+        """Return the record's key, or None."""
         return self.own_key
 
     def value(self) -> bytes | None:
