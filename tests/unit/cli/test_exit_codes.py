@@ -93,7 +93,7 @@ def cluster(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_table_lists_these_codes() -> None:
-    """And no others."""
+    """The table has no other code."""
     (table,) = TABLE.findall((ROOT / "docs/guides/control.md").read_text())
     documented = {int(row.split("|")[1]) for row in table.splitlines()}
     assert documented == {case.code for case in CASES}

@@ -77,7 +77,7 @@ def test_collector_names_a_wrong_argument(
 def test_range_names_a_wrong_argument_at_the_call(
     make: Callable[[TaskState], Any], arguments: tuple[Any, ...], message: str
 ) -> None:
-    """And not when it is consumed."""
+    """The call raises, before anything is consumed."""
     state = make(TaskState(lambda key: None, lambda start: ()))
     with pytest.raises(ArgumentError) as refused:
         state.range(*arguments)

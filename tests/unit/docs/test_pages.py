@@ -74,7 +74,7 @@ def outside_lists(text: str) -> str:
 
 
 def test_index_lists_every_page() -> None:
-    """docs/README.md lists all pages, except those that the index of a folder below it lists."""
+    """docs/README.md lists all pages that no index of a folder below it lists."""
     indexes = sorted(DOCS.rglob("README.md"))
     pages = set(DOCS.rglob("*.md")) - {DOCS / "README.md"}
     linked = {

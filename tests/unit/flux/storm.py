@@ -226,7 +226,7 @@ class TestBolt(LogInfoBolt):
     @staticmethod
     def new_long_instance(number: int) -> "TestBolt":
         if not isinstance(number, int):
-            raise TypeError(f"{number!r} is no number")
+            raise TypeError(f"{number!r} is not a number")
         return TestBolt(number)
 
 
@@ -304,7 +304,7 @@ class ColumnFields:
 
     def __init__(self, names: Sequence[str]) -> None:
         if isinstance(names, str):
-            raise TypeError(f"{names!r} is no list of names")
+            raise TypeError(f"{names!r} is not a list of names")
         self.fields = Fields(names)
 
 
