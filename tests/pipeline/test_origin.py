@@ -7,10 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
 
-from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.broker_probe import ask_brokers
+from kstorm_pipeline.errors import PipelineError, SettingsError
+from kstorm_pipeline.settings import Settings
 from tests.pipeline.conftest import Job, await_condition
 from tests.pipeline.sink import Sink
+from tests.pipeline.topic import Topic
 
 pytestmark = pytest.mark.timeout(
     900
@@ -117,3 +122,14 @@ def test_tables_of_an_earlier_version_get_their_topics_id(job: Job) -> None:
     job.sink.make_anew()
     with pytest.raises(PipelineError, match=MADE_ANEW):
         job.run()
+
+
+def test_topic_is_asked_for_without_spark(settings: Settings) -> None:
+    """A real broker answers the request with the id that a client gets. Java writes it for URLs."""
+    topic = Topic(settings.bootstrap_servers)
+    admin = AdminClient({"bootstrap.servers": topic.bootstrap})
+    described = admin.describe_topics(TopicCollection([topic.topic]))[topic.topic].result(30)
+    known = str(described.topic_id).translate(str.maketrans("+/", "-_"))
+    assert ask_brokers(replace(settings, topic=topic.topic)) == known
+    with pytest.raises(SettingsError, match=r"there is no topic 'none' at 127\.0\.0\.1"):
+        ask_brokers(replace(settings, topic="none"))
