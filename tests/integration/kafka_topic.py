@@ -32,6 +32,11 @@ class Topic:
         admin.create_topics([NewTopic(self.name, partitions, 1, config=config)])[self.name].result(
             30
         )
+        # The controller answers before the broker's metadata has the topic.
+        deadline = time.monotonic() + 30
+        while len(_led(admin.list_topics(self.name, 30).topics[self.name])) < partitions:
+            assert time.monotonic() < deadline, f"{self.name} did not appear within 30 s"
+            time.sleep(0.02)
         return self
 
     def produce(self, *values: bytes, partition: int = 0, **options: Any) -> None:
@@ -57,6 +62,11 @@ class Topic:
     def close(self) -> None:
         for source in self.sources:
             source.close()
+
+
+def _led(topic: Any) -> list[int]:
+    """Return the partitions that have a leader."""
+    return [number for number, each in topic.partitions.items() if each.leader >= 0]
 
 
 def read(source: KafkaSource, count: int, timeout: float = 20.0) -> list[tuple[int, bytes | None]]:
