@@ -70,9 +70,13 @@ class Ranker(BasicBolt):
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         if tuple.is_tick:
-            collector.emit([self.ranking()])
+            collector.emit(self.row())
         else:
             self.update(tuple)
+
+    def row(self) -> list[Any]:
+        """Return the values of the tuple to emit."""
+        return [self.ranking()]
 
     def update(self, tuple: Tuple) -> None:
         """Take a tuple into account."""
@@ -105,11 +109,8 @@ class TotalRankingsBolt(Ranker):
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("name", "ranking")
 
-    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        if tuple.is_tick:
-            collector.emit(["top", msgspec.json.encode(self.ranking()).decode()])
-        else:
-            self.update(tuple)
+    def row(self) -> list[Any]:
+        return ["top", msgspec.json.encode(self.ranking()).decode()]
 
     def update(self, tuple: Tuple) -> None:
         self._rankings[tuple.source_task] = tuple["ranking"]

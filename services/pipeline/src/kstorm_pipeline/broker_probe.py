@@ -43,7 +43,7 @@ class _ForeignError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What one server answered: why it cannot be reached, or whether it has the topic, if known."""
+    """The answer of one server: the reason for a failed connection, or whether it lacks the topic."""
 
     server: str
     refusal: str = ""

@@ -93,12 +93,7 @@ class ShellBolt(Program, Bolt):
         if not self._shell.blocking and self._held:
             self._beat()
             await self._shell.settle(lambda: self._shell.syncs > before or not self._held)
-        child = self._shell.close()
-        if child is not None:
-            if self._shell.blocking:
-                child.join()
-            else:
-                await asyncio.to_thread(child.join)
+        await self._shell.close()
 
     def problem(self) -> Exception | None:
         return self._shell.trouble

@@ -110,7 +110,7 @@ class Shell:
 
     @property
     def trouble(self) -> ShellError | None:
-        """The reason why the last child ended, while there is no other one."""
+        """The reason for the end of the last child, until the next one starts."""
         return self._trouble
 
     @property
@@ -198,14 +198,19 @@ class Shell:
                 "faster, or raise timeout_secs"
             )
 
-    def close(self) -> Child | None:
-        """End the child for good, and return it."""
+    async def close(self) -> None:
+        """End the child for good, and wait for its end."""
         self._closed = True
         child, self._child = self._child, None
         if child is not None:
             child.stop()
         self._folder.cleanup()
-        return child
+        if child is None:
+            return
+        if self.blocking:
+            child.join()
+        else:
+            await asyncio.to_thread(child.join)
 
     # Messages.
 

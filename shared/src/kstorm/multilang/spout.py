@@ -1,6 +1,5 @@
 """`ShellSpout`: a spout in any language."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
@@ -60,12 +59,7 @@ class ShellSpout(Program, Spout):
         await self._tell("fail", message_id)
 
     async def close(self) -> None:
-        child = self._shell.close()
-        if child is not None:
-            if self._shell.blocking:
-                child.join()
-            else:
-                await asyncio.to_thread(child.join)
+        await self._shell.close()
 
     def problem(self) -> Exception | None:
         return self._shell.trouble

@@ -39,7 +39,7 @@ _TICK: Final = "tick-"
 
 
 class _Hosted:
-    """The base of both hosts: settings, streams, metrics, and the object's start."""
+    """Base class of both hosts, with settings, streams, metrics, and the object's start."""
 
     def _host(self, kind: type[Component], config: Mapping[str, Any] | None) -> None:
         self._kind = kind
@@ -68,7 +68,7 @@ class _Hosted:
         self._context = storm_context(context)
 
     def _alive(self) -> Any:
-        """Return the object. Create it if there is none."""
+        """Return the object, and create a missing one."""
         if self._object is None:
             made = self._kind()
             made._setup(cast("Host", self), self._conf, self._context)

@@ -66,16 +66,15 @@ def spec_of_class(
     config: Mapping[str, Any] | None,
 ) -> ComponentSpec:
     """Return the spec of a class with `outputs`, `par` and `config`."""
-    title = runs.__name__
-    return ComponentSpec(
+    return spec_of(
         kind,
         runs,
-        title,
-        streams_of(title, runs.outputs),
-        name,
-        _parallelism(title, runs.par if par is None else par),
-        dict((runs.config if config is None else config) or {}),
-        inputs_of(title, inputs),
+        runs.__name__,
+        outputs=runs.outputs,
+        name=name,
+        inputs=inputs,
+        par=runs.par if par is None else par,
+        config=runs.config if config is None else config,
     )
 
 

@@ -28,7 +28,7 @@ class Spout(Component):
         return spec_of_class("spout", cls, name, None, par, config)
 
     def next_tuple(self) -> None:
-        """Emit the next tuple, or return if there is none. It should not block."""
+        """Emit the next tuple if the spout has one. It should not block."""
         raise NotImplementedError(f"{type(self).__name__} does not define next_tuple")
 
     def ack(self, tup_id: Any) -> None:
