@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.multilang.codecs import CODECS, GarbageError, end_of_object
+from kstorm.multilang.codecs import CODECS, GarbageError, scan_object
 
 VALUES: Any = st.recursive(
     st.none()
@@ -20,6 +20,23 @@ VALUES: Any = st.recursive(
     lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(), inner, max_size=20),
     max_leaves=30,
 )
+
+
+def end_of_object(buffer: bytearray, begin: int) -> int:
+    """Return the position after the object at `begin`, or -1 if it is incomplete."""
+    at, left = scan_object(buffer, begin, 1)
+    return -1 if left or at > len(buffer) else at
+
+
+@given(VALUES, st.data())
+def test_scan_continues_where_the_buffer_ended(value: Any, data: st.DataObject) -> None:
+    """A long message is scanned once, although it arrives in many chunks."""
+    encoded = msgspec.msgpack.encode(value)
+    at, left = 0, 1
+    for cut in sorted(data.draw(st.lists(st.integers(0, len(encoded))))):
+        before, (at, left) = at, scan_object(bytearray(encoded[:cut]), at, left)
+        assert at >= before
+    assert scan_object(bytearray(encoded), at, left) == (len(encoded), 0)
 
 
 @given(VALUES)

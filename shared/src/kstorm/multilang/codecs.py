@@ -67,19 +67,24 @@ class MsgpackCodec:
 
     def read(self, stream: IO[bytes]) -> Iterator[Any]:
         buffer = bytearray()
+        at, left = 0, 1  # so that a long message is scanned once, not again with each chunk
         while chunk := os.read(stream.fileno(), _CHUNK):
             buffer += chunk
             begin = 0
-            while (end := end_of_object(buffer, begin)) >= 0:
-                text = bytes(buffer[begin:end])
+            while True:
+                at, left = scan_object(buffer, at, left)
+                if left or at > len(buffer):
+                    break
+                text = bytes(buffer[begin:at])
                 try:
                     yield msgspec.msgpack.decode(text)
                 except msgspec.DecodeError as error:
                     raise GarbageError(
                         f"wrote {text[:200]!r}, which is not a message in MessagePack ({error})"
                     ) from None
-                begin = end
+                begin, left = at, 1
             del buffer[:begin]
+            at -= begin
             if len(buffer) > MOST_BYTES:
                 raise GarbageError(f"wrote {len(buffer)} bytes without the end of a message")
 
@@ -122,36 +127,36 @@ _CONTAINERS: Final = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 """Number of bytes of the count, and of objects per entry, of arrays and maps."""
 
 
-def end_of_object(buffer: bytearray, begin: int) -> int:
-    """Return the position after the MessagePack object at `begin`, or -1 if it is incomplete."""
-    left, at, size = 1, begin, len(buffer)
-    while left:
-        if at >= size:
-            return -1
+def scan_object(buffer: bytearray, at: int, left: int) -> tuple[int, int]:
+    """Skip `left` MessagePack objects from `at` on, as far as the buffer goes.
+
+    Returns the next position and the number of objects that are left. The position is behind the
+    buffer if the last value is incomplete.
+    """
+    size = len(buffer)
+    while left and at < size:
         first = buffer[at]
-        at += 1
-        left -= 1
-        if first <= 0x7F or first >= 0xE0:
-            continue
-        if first <= 0x8F:
-            left += 2 * (first & 0x0F)
-        elif first <= 0x9F:
-            left += first & 0x0F
-        elif first <= 0xBF:
-            at += first & 0x1F
+        end, inner = at + 1, 0
+        if 0x80 <= first <= 0x8F:
+            inner = 2 * (first & 0x0F)
+        elif 0x90 <= first <= 0x9F:
+            inner = first & 0x0F
+        elif 0xA0 <= first <= 0xBF:
+            end += first & 0x1F
         elif first in _FIXED:
-            at += _FIXED[first]
-        else:
+            end += _FIXED[first]
+        elif 0xC0 <= first <= 0xDF:
             length, more = _SIZED.get(first) or _CONTAINERS[first]
-            if at + length > size:
-                return -1
-            count = int.from_bytes(buffer[at : at + length])
-            at += length
+            if end + length > size:
+                break
+            count = int.from_bytes(buffer[end : end + length])
+            end += length
             if first in _CONTAINERS:
-                left += count * more
+                inner = count * more
             else:
-                at += count + more
-    return at if at <= size else -1
+                end += count + more
+        at, left = end, left - 1 + inner
+    return at, left
 
 
 CODECS: Final[dict[str, Codec]] = {"json": JsonCodec(), "msgpack": MsgpackCodec()}
