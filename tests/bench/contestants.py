@@ -1,7 +1,7 @@
 """The contestants: kstorm, a plain loop and plain Faust.
 
-On request, kstorm as a first topology uses it (`tests.bench.plain`), and Trident and the same wired
-by hand run too.
+On request, kstorm as a first topology uses it (`tests.bench.plain`), Kafka Streams, Storm, and
+Trident and the same wired by hand run too.
 """
 
 import sys
@@ -70,6 +70,14 @@ CONTESTANTS: Final = (
             ("-1", {"KSTORM_TASKS": "1"}),
             ("-64", {"KSTORM_TASKS": "64"}),
             ("-exactly-once", {"KSTORM_GUARANTEE": "exactly-once"}),
+        )
+    ),
+    *(
+        Contestant(name, ("-m", "tests.bench.java_program", program), variables, is_default=False)
+        for name, program, variables in (
+            ("kafka-streams", "kafka-streams", {}),
+            ("kafka-streams-exactly-once", "kafka-streams", {"PEER_GUARANTEE": "exactly-once"}),
+            ("storm", "storm", {}),
         )
     ),
     *(

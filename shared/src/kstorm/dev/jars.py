@@ -155,9 +155,14 @@ def list_path(set_name: str) -> Path:
 
 
 def read_list(set_name: str) -> list[PinnedJar]:
-    """The jars of a set, from its list; a line that begins with `#` is a comment."""
+    """Return the jars of a set."""
+    return parse_list(list_path(set_name))
+
+
+def parse_list(path: Path) -> list[PinnedJar]:
+    """Return the jars of a list. A line that begins with `#` is a comment."""
     jars = []
-    for line in list_path(set_name).read_text().splitlines():
+    for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
             digest, coordinates = line.split()
             group, artifact, version = coordinates.split(":")
