@@ -49,6 +49,7 @@ MORE = {
     "state scan": ["sink"],
     "lag": ["sink"],
     "causes": ["--window", "0.1"],
+    "migrate offsets": ["--group", "storm"],
 }
 ON_KUBERNETES = {"scale", "restart", "kill"}
 
