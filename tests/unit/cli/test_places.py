@@ -28,7 +28,7 @@ from kstorm.runtime import run_files
 from tests.kstorm_command import Command
 
 WITHOUT_A_TOPOLOGY = {
-    "values", "flux-schema", "migrate flux", "prepare", "produce", "consume", "ui", "forget", "note",
+    "values", "flux-schema", "migrate flux", "migrate compare", "prepare", "produce", "consume", "ui", "forget", "note",
     "topology list", "status",
 }  # fmt: skip
 """Commands that need no running topology. `status` and `topology list` show what there is."""
