@@ -78,7 +78,7 @@ def test_json_may_have_several_lines_and_blank_ones() -> None:
 
 @pytest.mark.parametrize("chunk", range(1, 12))
 def test_messages_may_arrive_in_any_pieces(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line `end` may be cut, and a line that only begins or ends so is none."""
+    """The line `end` may be cut. Longer lines with this word do not end a message."""
     monkeypatch.setattr(codecs, "_CHUNK", chunk)
     written = b'{"a":\n"end"}\nend\r\n["the end"\n,\n"end"\n]\nend\nend\n[2]\nend'
     assert read_all("json", written) == [{"a": "end"}, ["the end", "end"], [2]]

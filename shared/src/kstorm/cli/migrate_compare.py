@@ -51,7 +51,7 @@ def compare(
         typer.Option("--as-json", help="Compare values as JSON: spaces and order do not matter."),
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", min=0, metavar="N", help="Show so many keys.")
+        int, typer.Option("--limit", min=0, metavar="N", help="Show at most N keys.")
     ] = _SHOWN,
     json: Json = False,
     bootstrap: Bootstrap = None,

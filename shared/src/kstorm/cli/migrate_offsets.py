@@ -1,8 +1,7 @@
 """`kstorm migrate offsets`: let a KafkaSpout continue where a Kafka spout of Storm stopped.
 
 kstorm migrate offsets --group storm-group --topology hello:topology
-kstorm migrate offsets --group storm-group --topology hello:topology --yes
-kstorm migrate offsets --node /lines/copy --root /kstorm --id copy --topic lines --yes
+kstorm migrate offsets --node /lines/copy --topology hello:topology --yes
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,8 +67,8 @@ def offsets(
             "--watch",
             min=0,
             metavar="SECONDS",
-            help="How long Storm's offsets must not change. It should exceed the time between two "
-            "commits. Default: 35 with --group, 5 with --node.",
+            help="Refuse if Storm's offsets change within this time. It should exceed the time "
+            "between two commits. Default: 35 with --group, 5 with --node.",
         ),
     ] = None,
     yes: Annotated[

@@ -96,7 +96,7 @@ class Child:
         encoded = self._codec.encode(message)
         with self._changed:
             self._unwritten.append(encoded)
-            if len(self._unwritten) == 1:  # else the thread that writes is at work
+            if len(self._unwritten) == 1:  # otherwise the thread is busy writing
                 self._changed.notify_all()
 
     def take(self) -> list[Any]:

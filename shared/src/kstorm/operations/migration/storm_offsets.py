@@ -10,14 +10,13 @@ Both also store the id of Storm's topology. While that topology exists, Storm ha
 `/storm/storms/<id>` in its ZooKeeper.
 """
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 import msgspec
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
@@ -29,6 +28,7 @@ from kstorm.runtime.kafka.errors import raise_first_error
 from kstorm.runtime.zookeeper.client import broker_errors
 
 _ANSWER_SECS: Final = 20.0
+_TOPOLOGY_ID: Final = re.compile(r'"topologyId" *: *"([^"]+)"')
 _NODE: Final = re.compile(r"partition_(\d{1,9})")
 
 
@@ -36,7 +36,7 @@ _NODE: Final = re.compile(r"partition_(\d{1,9})")
 class StormOffset:
     offset: int
     """The first unfinished offset."""
-    topology_id: str = ""
+    topology_id: str = field(default="", compare=False)
     """Id of Storm's topology, or "" if it is not stored."""
     version: int = 0
     """Number of writes to the ZooKeeper node."""
@@ -83,7 +83,7 @@ class GroupOffsets:
             ) from None
         stored = [place for place in found if place.offset >= 0]
         offsets = {
-            place.partition: StormOffset(place.offset, _topology_id(place.metadata))
+            place.partition: StormOffset(place.offset, topology_id_of(place))
             for place in stored
             if place.topic == topic
         }
@@ -164,9 +164,15 @@ def check_not_listed(client: KazooClient, root: str, topology_ids: set[str], aut
                 )
 
 
-def _topology_id(metadata: Any) -> str:
-    """Return the topology's id from the metadata that storm-kafka-client commits."""
+def topology_id_of(place: TopicPartition) -> str:
+    """Return the topology's id from the JSON that storm-kafka-client commits as metadata.
+
+    confluent-kafka 2.16 reads the metadata until a zero byte, which librdkafka does not write. So
+    any bytes may follow the JSON.
+    """
     try:
-        return str(json.loads(metadata or "")["topologyId"])
-    except (ValueError, LookupError, TypeError):
-        return ""
+        metadata = place.metadata or ""
+    except UnicodeDecodeError as error:
+        metadata = error.object.decode(errors="replace")
+    found = _TOPOLOGY_ID.search(metadata)
+    return "" if found is None else found[1]
