@@ -52,8 +52,10 @@ def read_old(file: Path = OLD) -> OldOnes:
 def complaints(
     pinned: Iterable[Version], releases: Mapping[Version, date], old: OldOnes, today: date
 ) -> list[str]:
-    """Return a line for each pin that is older than a year and not accepted, for each without a
-    date, and for each accepted version that is not pinned any more."""
+    """Return a line for each pin that is older than a year and not accepted.
+
+    There is also one for each pin without a date, and for each accepted version that is not pinned.
+    """
     pins = sorted(set(pinned))
     undated = [
         f"the release date of {_text(pin)} is not in {RELEASES.name}: run ./run lock, or write it "
