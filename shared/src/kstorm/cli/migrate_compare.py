@@ -82,14 +82,13 @@ def compare(
     found = list(differences(theirs, ours))
     kinds = count_kinds(found)
     if json:
-        print_json(
-            {
-                "storm": {"topic": storm, "records": theirs.records, "keys": len(theirs.keys)},
-                "kstorm": {"topic": kstorm, "records": ours.records, "keys": len(ours.keys)},
-                **kinds,
-                "differences": [asdict(each) for each in found[:limit]],
-            }
-        )
+        shown: dict[str, object] = {
+            "storm": {"topic": storm, "records": theirs.records, "keys": len(theirs.keys)},
+            "kstorm": {"topic": kstorm, "records": ours.records, "keys": len(ours.keys)},
+            **kinds,
+            "differences": [asdict(each) for each in found[:limit]],
+        }
+        print_json(shown)
     else:
         table = Table()
         for name in ("", "topic", "records", "keys"):
