@@ -1,5 +1,5 @@
-"""`./run deps`: checks third-party packages, jars and scripts for known vulnerabilities and
-unsuitable licences.
+"""`./run deps`: checks third-party packages, jars and scripts for known vulnerabilities,
+unsuitable licences, and versions that are older than a year.
 
 It exits with 1 if a finding has no exception, an exception has expired, or an exception is no
 longer needed. Without a network it checks only the list of known vulnerabilities and logs
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kstorm.dev.command_exit import run_command
-from tools.supply import advisories, licences
+from tools.supply import advisories, licences, releases
 from tools.supply.database import UnreachableError, query_advisories
 from tools.supply.parts import all_parts
 
@@ -24,7 +24,10 @@ _ROOT: Final = Path(__file__).parents[2]
 def main(argv: Sequence[str] | None = None) -> int:
     """Check everything, print the problems, and return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="./run deps", description=(__doc__ or "").split("\n\n")[0]
+        prog="./run deps",
+        description=(__doc__ or "").split("\n\n")[0],
+        epilog="pip-audit and osv-scanner query the same OSV database. This command does not start "
+        "them, because it queries jars and scripts too, and knows this checkout's exceptions.",
     )
     parser.add_argument(
         "--offline",
@@ -46,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     wrong = [
         *advisories.complaints(findings, exceptions, today),
         *licences.complaints(parts, today),
+        *releases.complaints(
+            releases.pinned(_ROOT), releases.read_releases(), releases.read_old(), today
+        ),
     ]
     for line in wrong:
         print(f"kstorm: {line}", file=sys.stderr)

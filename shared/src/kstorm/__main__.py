@@ -77,7 +77,7 @@ GROUPS: Final = {
         Command("values", "Print the Helm values of a topology.", "cli"),
         Command("prepare", "Check a deployment and create its topics.", "cli"),
         Command("flux-schema", "Print the JSON Schema of topologies in YAML.", "cli"),
-        Command("migrate", "Translate files of Storm, such as Flux topologies.", "cli"),
+        Command("migrate", "Come over from Storm: Flux files, offsets, a comparison.", "cli"),
     ),
 }
 HIDDEN: Final = ("forget", "lag", "note")

@@ -47,6 +47,29 @@ def answer(cluster: KubernetesStub, frames: Sequence[tuple[int, bytes]]) -> None
         (["offsets", "show", "--topology", "wordcount"], "offsets show --component=sentences --"),
         (
             [
+                "migrate",
+                "offsets",
+                "-t",
+                "wordcount",
+                "--group=g 1",
+                "--watch=9",
+                "--yes",
+                "--json",
+            ],
+            (
+                "migrate offsets --component=sentences --group=g 1 --storm-root=/storm --watch=9.0 --yes "
+                "--json --"
+            ),
+        ),
+        (
+            ["migrate", "offsets", "-t", "wordcount", "--node=/a/b", "--storm-zookeeper=z:1"],
+            (
+                "migrate offsets --component=sentences --node=/a/b --storm-zookeeper=z:1 "
+                "--storm-root=/storm --"
+            ),
+        ),
+        (
+            [
                 "offsets",
                 "reset",
                 "--topology",

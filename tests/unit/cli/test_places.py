@@ -28,7 +28,7 @@ from kstorm.runtime import run_files
 from tests.kstorm_command import Command
 
 WITHOUT_A_TOPOLOGY = {
-    "values", "flux-schema", "migrate flux", "prepare", "produce", "consume", "ui", "forget", "note",
+    "values", "flux-schema", "migrate flux", "migrate compare", "prepare", "produce", "consume", "ui", "forget", "note",
     "topology list", "status",
 }  # fmt: skip
 """Commands that need no running topology. `status` and `topology list` show what there is."""
@@ -49,6 +49,7 @@ MORE = {
     "state scan": ["sink"],
     "lag": ["sink"],
     "causes": ["--window", "0.1"],
+    "migrate offsets": ["--group", "storm"],
 }
 ON_KUBERNETES = {"scale", "restart", "kill"}
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstorm.multilang import codecs
 from kstorm.multilang.codecs import CODECS, GarbageError, scan_object
 
 VALUES: Any = st.recursive(
@@ -61,7 +62,7 @@ def read_all(codec: str, written: bytes) -> list[Any]:
     with os.fdopen(reading, "rb") as stream:
         os.write(writing, written)
         os.close(writing)
-        return list(CODECS[codec].read(stream))
+        return [each for messages in CODECS[codec].read(stream) for each in messages]
 
 
 @pytest.mark.parametrize("codec", ["json", "msgpack"])
@@ -73,6 +74,28 @@ def test_messages_are_read_as_written(codec: str) -> None:
 
 def test_json_may_have_several_lines_and_blank_ones() -> None:
     assert read_all("json", b'{"pid":\n1}\nend\n\n\nend\n[1]\r\nend\r\n') == [{"pid": 1}, [1]]
+
+
+@pytest.mark.parametrize("chunk", range(1, 12))
+def test_messages_may_arrive_in_any_pieces(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line `end` may be cut. Longer lines with this word do not end a message."""
+    monkeypatch.setattr(codecs, "_CHUNK", chunk)
+    written = b'{"a":\n"end"}\nend\r\n["the end"\n,\n"end"\n]\nend\nend\n[2]\nend'
+    assert read_all("json", written) == [{"a": "end"}, ["the end", "end"], [2]]
+    packed = b"".join(map(CODECS["msgpack"].encode, ([1], {"a": "x" * 40}, None)))
+    assert read_all("msgpack", packed) == [[1], {"a": "x" * 40}, None]
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+def test_messages_before_garbage_are_read(codec: str) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as stream:
+        os.write(writing, CODECS[codec].encode([1]) + b"\xc1\nend\n")
+        os.close(writing)
+        messages = CODECS[codec].read(stream)
+        assert next(messages) == [[1]]
+        with pytest.raises(GarbageError):
+            next(messages)
 
 
 @pytest.mark.parametrize(("codec", "garbage"), [("json", b"hello\nend\n"), ("msgpack", b"\xc1")])

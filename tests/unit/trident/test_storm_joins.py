@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -228,3 +229,87 @@ def test_join_by_tuple_count_can_be_aggregated() -> None:
     pairs.partition_aggregate(Count(), "n").name("out")
     result = complete_topology(topology.build(), {"one": [[1, 1]], "two": [[1, 2]]})
     assert result.emitted("out") == [[1]]
+
+
+def three(**how: Any) -> Topology:
+    """Joins orders, payments and parcels by the order."""
+    topology = TridentTopology("t")
+    orders = topology.new_stream("orders", FeederSpout("order", "item"))
+    payments = topology.new_stream("payments", FeederSpout("cents", "of"))
+    parcels = topology.new_stream("parcels", FeederSpout("id", "place"))
+    outputs = how.pop("outputs", ["order", "item", "cents", "place"])
+    topology.join_all([orders, payments, parcels], ["order", "of", "id"], outputs, **how).name(
+        "out"
+    )
+    return topology.build()
+
+
+THREE: dict[str, Rows] = {
+    "orders": [[1, "pen"], [2, "ink"], [3, "pad"]],
+    "payments": [[10, 1], [20, 1], [30, 2], [99, None]],
+    "parcels": [[1, "Rome"], [3, "Oslo"], [None, "Nowhere"]],
+}
+WHOLE = [[1, "pen", 10, "Rome"], [1, "pen", 20, "Rome"]]
+
+
+@pytest.mark.parametrize("order", [*permutations(THREE)])
+def test_three_streams_over_the_whole_history(order: tuple[str, ...]) -> None:
+    """Each combination appears once, whichever stream is first."""
+    with LocalCluster(three()) as cluster:
+        for name in order:
+            feed(cluster, name, *THREE[name])
+        end_window(cluster)
+        assert cluster.errors == []
+        assert sorted(cluster.emitted("out")) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("optional", "expected"),
+    [
+        ((), WHOLE),
+        ((2,), [*WHOLE, [2, "ink", 30, None]]),
+        ((1, 2), [*WHOLE, [2, "ink", 30, None], [3, "pad", None, "Oslo"]]),
+    ],
+)
+def test_three_streams_within_a_window(optional: tuple[int, ...], expected: Rows) -> None:
+    """Storm's `mixed(INNER, OUTER, OUTER)` keeps each order."""
+    with LocalCluster(three(optional=optional, window=MINUTE)) as cluster:
+        together(cluster, **THREE)
+        end_window(cluster)
+        assert cluster.errors == []
+        assert sorted(cluster.emitted("out"), key=str) == sorted(expected, key=str)
+
+
+def test_fields_of_three_streams_may_be_preserved() -> None:
+    outputs = ["order", "item", "cents", "of", "id", "place"]
+    with LocalCluster(three(outputs=outputs, mode="preserve")) as cluster:
+        together(cluster, **THREE)
+        end_window(cluster)
+        assert sorted(cluster.emitted("out")) == [
+            [1, "pen", 10, 1, 1, "Rome"],
+            [1, "pen", 20, 1, 1, "Rome"],
+        ]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"optional": [1, 2]}, "an outer join over the whole history .* give it a window="),
+        ({"optional": [3]}, "optional has 3: the streams of this join are 0 to 2"),
+        ({"outputs": ["a"]}, "1 output fields, but it has 4: the key, .* of the next ones"),
+    ],
+)
+def test_joins_of_three_that_cannot_be(how: Any, message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
+        three(**how)
+
+
+def test_join_of_three_needs_three_keys() -> None:
+    topology = TridentTopology("t")
+    streams = [topology.new_stream(name, FeederSpout("k")) for name in "abc"]
+    with pytest.raises(TopologyError, match="a join of 3 streams with 2 keys: give at least two"):
+        topology.join_all(streams, ["k", "k"], ["k"])
+    two = topology.new_stream("two", FeederSpout("k", "l"))
+    topology.join_all([streams[0], two, streams[2]], ["k", ["k", "l"], "k"], ["k"])
+    with pytest.raises(TopologyError, match=r"the keys have 1 and 2 and 1 fields.* for all"):
+        topology.build()

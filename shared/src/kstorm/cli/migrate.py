@@ -1,7 +1,9 @@
-"""`kstorm migrate`: translate what a team has for Storm.
+"""`kstorm migrate`: come over from Storm.
 
 kstorm migrate flux topology.yaml
 kstorm migrate flux topology.yaml --output kstorm.yaml
+kstorm migrate offsets --group storm-group --topology hello:topology
+kstorm migrate compare counts counts-canary
 """
 
 import sys
@@ -11,16 +13,18 @@ from typing import Annotated
 import typer
 
 from kstorm.cli.json_output import Json, print_json
+from kstorm.cli.migrate_compare import compare
+from kstorm.cli.migrate_offsets import offsets
 from kstorm.errors import ConfigError
 from kstorm.flux.files import read_text
 from kstorm.flux.migration import migrate
 
-app = typer.Typer(help="Translate files of Storm.", no_args_is_help=True)
-
-
-@app.callback()
-def _group() -> None:
-    """Translate files of Storm."""
+app = typer.Typer(
+    help="Come over from Storm: translate its files, take over its offsets, compare its output.",
+    no_args_is_help=True,
+)
+app.command()(offsets)
+app.command()(compare)
 
 
 @app.command()

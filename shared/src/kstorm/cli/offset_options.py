@@ -53,9 +53,13 @@ class OffsetOptions(TopologyOptions):
 
 
 def run_offsets_in_pod(
-    options: OffsetOptions, verb: str, *words: str, arguments: Sequence[str] = ()
+    options: OffsetOptions,
+    verb: str,
+    *words: str,
+    arguments: Sequence[str] = (),
+    command: str = "offsets",
 ) -> None:
-    """Run `kstorm offsets VERB` in a pod and exit with its code.
+    """Run `kstorm COMMAND VERB` in a pod and exit with its code.
 
     Returns if the command is to run here. While offsets are moved no spout runs, so this may use an
     acker's pod. The environment of an acker does not name the spout, so the command line must.
@@ -72,9 +76,7 @@ def run_offsets_in_pod(
     cluster = options.place.open()
     workloads = find_or_hint(cluster, options.name, "--bootstrap and --zookeeper")
     pod = PodCommand(cluster, workloads, "spout", "acker")
-    raise typer.Exit(
-        pod.run("offsets", verb, *_which(options, workloads), *words, "--", *arguments)
-    )
+    raise typer.Exit(pod.run(command, verb, *_which(options, workloads), *words, "--", *arguments))
 
 
 def _which(options: OffsetOptions, workloads: Sequence[Workload]) -> Iterator[str]:

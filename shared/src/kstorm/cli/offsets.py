@@ -9,29 +9,30 @@ The commands change offsets only while no process reads the partitions, and chan
 none of them. For an exactly-once spout they also move the position in Kafka.
 """
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from kstorm.cli.json_output import Json, flags, print_json
+from kstorm.cli.offset_moves import (
+    apply_moves,
+    changes_of,
+    group_of,
+    open_spout_log,
+    open_spout_nodes,
+)
 from kstorm.cli.offset_options import OffsetOptions, find_spout_offsets, run_offsets_in_pod
 from kstorm.cli.options import with_options
 from kstorm.errors import ConfigError
-from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
-from kstorm.operations.events.audit_log import record_event
-from kstorm.operations.offsets.group_positions import move_positions, positions_of
-from kstorm.operations.offsets.offset_audit import note_moves
-from kstorm.operations.offsets.source_log import PartitionLog, SourceLog, open_log
+from kstorm.operations.offsets.group_positions import positions_of
+from kstorm.operations.offsets.source_log import PartitionLog, SourceLog
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
 from kstorm.operations.offsets.targets import Target, parse_pair, parse_target
 from kstorm.runtime.base.terminal import Screen
-from kstorm.runtime.kafka.reachable import check_reachable
-from kstorm.runtime.zookeeper.nodes import OffsetNode, OffsetNodes, open_nodes
+from kstorm.runtime.zookeeper.nodes import OffsetNode
 
 app = typer.Typer(
     help="Show and move the offsets of a KafkaSpout in ZooKeeper.", no_args_is_help=True
@@ -46,11 +47,11 @@ def show(options: OffsetOptions, json: Json = False) -> None:
     """Show each partition's stored offset, its log in Kafka, the lag, and its reader."""
     run_offsets_in_pod(options, "show", *flags(json))
     reading = find_spout_offsets(options)
-    with _nodes(reading) as nodes:
-        with _log(reading) as log:
+    with open_spout_nodes(reading) as nodes:
+        with open_spout_log(reading) as log:
             logs = log.partitions()
         found = {partition: nodes.read(partition) for partition in logs}
-        group = _group(reading, found.values())
+        group = group_of(reading, found.values())
         positions = positions_of(reading.settings, group, list(logs)) if group else None
         if json:
             print_json(_rows(logs, found, positions))
@@ -134,72 +135,11 @@ def _move(
 ) -> None:
     """Move offsets to the targets that `choose` returns by partition. `command` is recorded in the
     audit topic."""
-    with _nodes(reading) as nodes, _log(reading) as log:
+    with open_spout_nodes(reading) as nodes, open_spout_log(reading) as log:
         logs = log.partitions()
         wanted = _offsets(log, logs, choose(logs))
-        changes = _changes(reading, nodes, logs, wanted)
-        nodes.check_free(changes)
-        group = _group(reading, (node for node, _ in changes.values()))
-        followed = [
-            partition
-            for partition, (node, _) in changes.items()
-            if node.stored and node.stored.group
-        ]
-        positions = positions_of(reading.settings, group, followed) if followed else {}
-        unsaid = note_moves(reading, changes, positions, command)
-        nodes.write(changes)
-        log.show_as_group(wanted)
-        left_behind = move_positions(reading.settings, group, wanted) if group else ""
-    moves = []
-    for partition, (node, stored) in changes.items():
-        before = "none" if node.stored is None else node.stored.offset
-        moves.append(f"{partition}: {before} → {stored.offset}")
-    if json:
-        print_json(
-            [
-                {"topic": each.topic, "partition": each.partition, "offset": new.offset}
-                for each, (_, new) in changes.items()
-            ]
-        )
-    else:
-        print("\n".join(moves))
-    what, topologies = (
-        command.removeprefix("kstorm "),
-        {stored.topology.name for _, stored in changes.values()},
-    )
-    for name in topologies if reading.group is None else (reading.topology.name,):
-        record_event(name, what, outcome=", ".join(moves), settings=reading.settings)
-    if unsaid:
-        print(f"an audit will not show who moved the offsets: {unsaid}", file=sys.stderr)
-    if left_behind:
-        print(
-            f"the position of the group {group!r} in Kafka will move there when the spout starts; "
-            f"it could not be moved now: {left_behind}",
-            file=sys.stderr,
-        )
-
-
-def _group(reading: SpoutOffsets, nodes: Iterable[OffsetNode]) -> str:
-    """Return the consumer group that stores the positions. Empty if the spout is not an
-    exactly-once spout."""
-    if reading.group is not None:
-        return reading.group
-    return next(
-        (node.stored.group for node in nodes if node.stored is not None and node.stored.group), ""
-    )
-
-
-def _nodes(reading: SpoutOffsets) -> AbstractContextManager[OffsetNodes]:
-    settings = reading.settings
-    return open_nodes(
-        reading.zookeeper, reading.root_of, settings.zookeeper_auth, settings.zookeeper_tls
-    )
-
-
-def _log(reading: SpoutOffsets) -> AbstractContextManager[SourceLog]:
-    if not getattr(reading.config.hosts, "bootstrap_servers", None):
-        check_reachable(reading.settings)
-    return open_log(reading)
+        changes = changes_of(reading, nodes, logs, wanted)
+        apply_moves(reading, nodes, log, changes, command, json)
 
 
 def _partition(logs: Mapping[Partition, PartitionLog], number: int) -> Partition:
@@ -237,24 +177,6 @@ def _offsets(
                 f"{there.end}: {target.offset} is out of range, and nothing was changed"
             )
     return wanted
-
-
-def _changes(
-    reading: SpoutOffsets,
-    nodes: OffsetNodes,
-    logs: Mapping[Partition, PartitionLog],
-    wanted: Mapping[Partition, int],
-) -> dict[Partition, tuple[OffsetNode, StoredOffset]]:
-    """Return the old and new values of the nodes.
-
-    The owner of a stored offset stays the same, because `ignore_zk_offsets` depends on it.
-    """
-    changes = {}
-    for partition, offset in wanted.items():
-        node = nodes.read(partition)
-        owner = reading.topology if node.stored is None else node.stored.topology
-        changes[partition] = node, StoredOffset.of(owner, partition, offset, logs[partition].leader)
-    return changes
 
 
 def _what_counts(

@@ -58,7 +58,7 @@ class Child:
         self._codec, self._on_news, self._on_line = codec, on_news, on_line
         self._changed = Condition()
         self._unwritten: deque[bytes] = deque()
-        self._unread: deque[Any] = deque()
+        self._unread: list[Any] = []
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._stopped = False
         self._end: str | None = None
@@ -96,13 +96,13 @@ class Child:
         encoded = self._codec.encode(message)
         with self._changed:
             self._unwritten.append(encoded)
-            self._changed.notify_all()
+            if len(self._unwritten) == 1:  # otherwise the thread is busy writing
+                self._changed.notify_all()
 
     def take(self) -> list[Any]:
         """Return the messages that have arrived."""
         with self._changed:
-            found = list(self._unread)
-            self._unread.clear()
+            found, self._unread = self._unread, []
             self._changed.notify_all()
         return found
 
@@ -154,8 +154,8 @@ class Child:
         stdout = cast("IO[bytes]", self.process.stdout)
         reason = ""
         try:
-            for message in self._codec.read(stdout):
-                if not self._put(message):
+            for messages in self._codec.read(stdout):
+                if not self._put(messages):
                     break
         except GarbageError as error:
             reason = str(error)
@@ -169,13 +169,13 @@ class Child:
             stdout.close()
         self._on_news()
 
-    def _put(self, message: Any) -> bool:
+    def _put(self, messages: list[Any]) -> bool:
         with self._changed:
             self._changed.wait_for(lambda: len(self._unread) < _MOST_UNREAD or self._stopped)
             if self._stopped:
                 return False
-            self._unread.append(message)
-            first = len(self._unread) == 1
+            first = not self._unread
+            self._unread += messages
             self._changed.notify_all()
         if first:
             self._on_news()

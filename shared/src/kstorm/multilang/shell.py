@@ -30,6 +30,7 @@ _LEVELS: Final = {
     3: logging.WARNING,
     4: logging.ERROR,
 }
+_OF_TUPLES: Final = ("emit", "ack", "fail")
 _FIRST_DELAY_SECS: Final = 0.1
 _LONGEST_DELAY_SECS: Final = 10.0
 _LONG_LIFE_SECS: Final = 30.0
@@ -239,7 +240,12 @@ class Shell:
 
     def _hear(self, message: Any) -> None:
         command = message.get("command") if isinstance(message, dict) else None
-        if command == "sync":
+        if command in _OF_TUPLES:
+            try:
+                self._owner._hear(command, message)
+            except Exception as error:  # noqa: BLE001 - a grouping is user code, and may raise anything
+                self._owner._report(error)
+        elif command == "sync":
             self.syncs += 1
         elif command == "log":
             level = _LEVELS.get(message.get("level", 2), logging.INFO)
@@ -249,11 +255,6 @@ class Shell:
             self._owner._report(ShellError(f"{self._name} reports: {message.get('msg')}"))
         elif command == "metrics":
             self._measured |= dict(metrics_of(str(message.get("name")), message.get("params")))
-        elif isinstance(command, str) and command in ("emit", "ack", "fail"):
-            try:
-                self._owner._hear(command, message)
-            except Exception as error:  # noqa: BLE001 - a grouping is user code, and may raise anything
-                self._owner._report(error)
         elif not (isinstance(message, dict) and "pid" in message):
             if self._child is not None:
                 self._child.stop(signal.SIGKILL)

@@ -172,15 +172,16 @@ class _StreamCompiler:
         sides = [self._fields[parent] for parent in node.parents]
         for keys, fields in zip(node.keys, sides, strict=True):
             select_fields(keys, fields)
-        left, right = node.keys
-        if len(left) != len(right) or not len(left):
+        lengths = [len(keys) for keys in node.keys]
+        if len(set(lengths)) > 1 or not lengths[0]:
             raise TopologyError(
-                f"the keys have {len(left)} and {len(right)} fields: name the same number for "
-                "both, at least one"
+                f"the keys have {' and '.join(map(str, lengths))} fields: name the same number for "
+                f"{'both' if len(lengths) == 2 else 'all'}, at least one"
             )
-        if node.window is None and node.kind != JoinType.INNER:
+        if node.window is None and node.optional:
+            kind = next((each for each in JoinType if each.optional == node.optional), "outer")
             raise TopologyError(
-                f"a {node.kind} join over the whole history cannot know that a tuple has no "
+                f"{'an' if kind == 'outer' else 'a'} {kind} join over the whole history cannot know that a tuple has no "
                 "partner, because one may still arrive: give it a window=, such as "
                 "Window(Duration.minutes(1))"
             )
@@ -190,14 +191,11 @@ class _StreamCompiler:
                 "slide)"
             )
         preserve = node.mode == JoinOutFieldsMode.PRESERVE
-        wanted = sum(map(len, sides)) - (0 if preserve else len(right))
+        wanted = sum(map(len, sides)) - (0 if preserve else sum(lengths[1:]))
         if len(node.outputs) != wanted:
-            what = (
-                "all fields of the left stream and all fields of the right one"
-                if preserve
-                else "the key, the other fields of the left stream and the other fields of the "
-                "right one"
-            )
+            whole, rest = ("all", "all") if preserve else ("the key, the other", "the other")
+            one, other = ("left", "right one") if len(sides) == 2 else ("first", "next ones")
+            what = f"{whole} fields of the {one} stream and {rest} fields of the {other}"
             raise TopologyError(
                 f"the join names {len(node.outputs)} output fields, but it has {wanted}: {what}"
             )
@@ -279,11 +277,10 @@ class _StreamCompiler:
                 )
             )
             inputs += found
-        left, right = sides
-        both = JoinSides(left, right, JoinOutFieldsMode(node.mode))
-        bolt: KeyedJoinBolt | WindowJoinBolt = KeyedJoinBolt(both, node.outputs)
+        joined = JoinSides(sides, JoinOutFieldsMode(node.mode), node.optional)
+        bolt: KeyedJoinBolt | WindowJoinBolt = KeyedJoinBolt(joined, node.outputs)
         if node.window is not None:
-            bolt = WindowJoinBolt(both, JoinType(node.kind), node.window, node.outputs)
+            bolt = WindowJoinBolt(joined, node.window, node.outputs)
         self._put(bolt, [node], "join", inputs)
 
     def _build_query(self, node: QueryNode, state: StateNode) -> None:

@@ -6,7 +6,9 @@ state, and a tuple is joined with all earlier tuples of the other side. A missin
 be detected when a window ends, so outer joins need windows.
 """
 
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
+from itertools import chain, product
 from typing import Final
 
 from kstorm.topology import (
@@ -23,6 +25,7 @@ from kstorm.windows import TupleWindow, WindowedBolt
 
 Input = tuple[str, str]
 _SIDES: Final = ("left", "right")
+"""Names of the first two sides in stored keys. Others have their number."""
 
 
 class JoinType(StrEnum):
@@ -41,15 +44,21 @@ class JoinType(StrEnum):
     FULL = "full"
     """Both streams (Storm's `OUTER`)."""
 
+    @property
+    def optional(self) -> frozenset[int]:
+        """Numbers of the streams that may lack a tuple: 0 for the left one, 1 for the right one."""
+        without = {JoinType.LEFT: {1}, JoinType.RIGHT: {0}, JoinType.FULL: {0, 1}}
+        return frozenset(without.get(self, set()))
+
 
 class JoinOutFieldsMode(StrEnum):
     """The output fields of a join."""
 
     COMPACT = "compact"
-    """The key, the other fields of the left stream, and the other fields of the right stream."""
+    """The key, the other fields of the first stream, and the other fields of the next ones."""
     PRESERVE = "preserve"
-    """All fields of the left stream in their order, then all fields of the right one. The key is in
-    both."""
+    """All fields of the first stream in their order, then all fields of the next ones. The key is
+    in each."""
 
 
 class JoinSide:
@@ -69,27 +78,41 @@ class JoinSide:
 
 
 class JoinSides:
-    """Both streams, and the output for a pair of tuples."""
+    """The streams, and the output for one tuple of each."""
 
-    def __init__(self, left: JoinSide, right: JoinSide, mode: JoinOutFieldsMode) -> None:
-        self.both, self._mode = (left, right), mode
+    def __init__(
+        self, sides: Sequence[JoinSide], mode: JoinOutFieldsMode, optional: Collection[int] = ()
+    ) -> None:
+        """`optional` are the numbers of the streams that may lack a tuple."""
+        self.all, self._mode = tuple(sides), mode
+        self._nothing = [
+            [(None,) * len(side.others.fields)] if number in optional else []
+            for number, side in enumerate(self.all)
+        ]
 
     def number(self, tuple: Tuple) -> int:
-        """Return the side of a tuple: 0 for the left stream, 1 for the right one."""
+        """Return the side of a tuple, from 0."""
         source = tuple.source_component, tuple.source_stream
-        return next(place for place, side in enumerate(self.both) if source in side.inputs)
+        return next(place for place, side in enumerate(self.all) if source in side.inputs)
 
-    def row(self, key: Row, left: Row, right: Row) -> Row:
-        """Return the output of a pair of tuples. `left` and `right` are the fields outside the
+    def rows(self, key: Row, others: Sequence[Sequence[Row]]) -> Iterator[Row]:
+        """Yield the outputs of all combinations. `others` are each side's fields outside the
         key."""
-        if self._mode == JoinOutFieldsMode.COMPACT:
-            return (*key, *left, *right)
-        one, other = self.both
-        return (*one.whole(key, left), *other.whole(key, right))
+        rows = [found or nothing for found, nothing in zip(others, self._nothing, strict=True)]
+        for each in product(*rows):
+            if self._mode == JoinOutFieldsMode.COMPACT:
+                yield (*key, *chain.from_iterable(each))
+            else:
+                yield tuple(
+                    chain.from_iterable(
+                        side.whole(key, own) for side, own in zip(self.all, each, strict=True)
+                    )
+                )
 
 
 class KeyedJoinBolt(StatefulBasicBolt):
-    """Emits each tuple with every tuple of the other side that has the same key, without None."""
+    """Emits each tuple with every combination of the other sides' tuples that have the same key,
+    without None."""
 
     def __init__(self, sides: JoinSides, output: Fields) -> None:
         self._sides, self._output = sides, output
@@ -99,25 +122,25 @@ class KeyedJoinBolt(StatefulBasicBolt):
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         number, values = self._sides.number(tuple), (*tuple.values,)
-        side = self._sides.both[number]
+        side = self._sides.all[number]
         key, own = side.key.values(values), side.others.values(values)
         if None in key:
             return  # None is equal to nothing, as in SQL
         text = key_text(key)
-        there: list[Row] = self.state.get(f"{_SIDES[1 - number]}/{text}", [])
-        self.state.put(
-            f"{_SIDES[number]}/{text}", [*self.state.get(f"{_SIDES[number]}/{text}", []), list(own)]
-        )
-        for other in there:
-            collector.emit(self._sides.row(key, *((own, other) if number == 0 else (other, own))))
+        names = [f"{_name(each)}/{text}" for each in range(len(self._sides.all))]
+        rows: list[list[Row]] = [self.state.get(name, []) for name in names]
+        self.state.put(names[number], [*rows[number], list(own)])
+        rows[number] = [own]
+        for row in self._sides.rows(key, rows):
+            collector.emit(row)
 
 
 class WindowJoinBolt(WindowedBolt):
-    """Emits every pair of a window's tuples with the same key. Outer joins add the tuples without a
-    partner."""
+    """Emits every combination of a window's tuples with the same key. A stream that may lack a
+    tuple has None then."""
 
-    def __init__(self, sides: JoinSides, kind: JoinType, window: Window, output: Fields) -> None:
-        self._sides, self._kind, self._output = sides, kind, output
+    def __init__(self, sides: JoinSides, window: Window, output: Fields) -> None:
+        self._sides, self._output = sides, output
         self._like(window)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
@@ -127,19 +150,16 @@ class WindowJoinBolt(WindowedBolt):
         found: dict[str, tuple[Row, list[list[Row]]]] = {}
         for each in window:
             number, values = self._sides.number(each), (*each.values,)
-            side = self._sides.both[number]
+            side = self._sides.all[number]
             key = side.key.values(values)
             # None is equal to nothing, as in SQL: each such tuple stays without a partner.
             text = f"/{len(found)}" if None in key else f"={key_text(key)}"
-            _, both = found.setdefault(text, (key, [[], []]))
-            both[number].append(side.others.values(values))
-        left_stays = self._kind in (JoinType.LEFT, JoinType.FULL)
-        right_stays = self._kind in (JoinType.RIGHT, JoinType.FULL)
-        for key, (left, right) in found.values():
-            for one in left or self._nothing(0, wanted=right_stays):
-                for other in right or self._nothing(1, wanted=left_stays):
-                    self.collector.emit(self._sides.row(key, one, other))
+            _, rows = found.setdefault(text, (key, [[] for _ in self._sides.all]))
+            rows[number].append(side.others.values(values))
+        for key, rows in found.values():
+            for row in self._sides.rows(key, rows):
+                self.collector.emit(row)
 
-    def _nothing(self, number: int, *, wanted: bool) -> list[Row]:
-        """Return a row of None in place of a side without tuples, if it is wanted."""
-        return [(None,) * len(self._sides.both[number].others.fields)] if wanted else []
+
+def _name(number: int) -> str:
+    return _SIDES[number] if number < len(_SIDES) else str(number)

@@ -109,11 +109,12 @@ class QueryNode(Node):
 
 @dataclass(eq=False)
 class JoinNode(Node):
-    """A join of two streams by key."""
+    """A join of streams by key."""
 
-    keys: tuple[Fields, Fields] = (Fields(), Fields())
+    keys: tuple[Fields, ...] = ()
     outputs: Fields = field(default_factory=Fields)
-    kind: str = "inner"
+    optional: frozenset[int] = frozenset()
+    """Numbers of the streams that may lack a tuple."""
     window: Any = None
     """None joins over the whole history."""
     mode: str = "compact"

@@ -12,6 +12,7 @@ counts.new_values_stream().to_kafka("counts", key="word")
 built = topology.build()
 """
 
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -101,11 +102,58 @@ class TridentTopology:
         `mode` these are the key, the other fields of the left stream, and those of the right one.
         Raises `TopologyError` for an unknown kind or mode.
         """
-        keys = Fields(left_key), Fields(right_key)
-        parents = [left._node, right._node]
-        title = f"{'' if kind == JoinType.INNER else f'{kind} '}join({', '.join(keys[0])})"
-        node = JoinNode(title, parents, keys=keys, outputs=Fields(outputs), window=window)
-        node.kind, node.mode = _one_of(JoinType, kind), _one_of(JoinOutFieldsMode, mode)
+        optional = JoinType(_one_of(JoinType, kind)).optional
+        what = "" if kind == JoinType.INNER else f"{kind} "
+        return self._join(
+            what, (left, right), (left_key, right_key), outputs, optional, window, mode
+        )
+
+    @checked()
+    def join_all(
+        self,
+        streams: Sequence[Stream],
+        keys: Sequence[Names],
+        outputs: Names,
+        optional: Collection[int] = (),
+        *,
+        window: Window | None = None,
+        mode: JoinOutFieldsMode | str = JoinOutFieldsMode.COMPACT,
+    ) -> Stream:
+        """Join several streams at once: each combination of tuples that have the same key, one of
+        each stream.
+
+        `keys` are the key fields of each stream. `optional` are the numbers of the streams, from 0,
+        that may lack a tuple, which needs a window: Storm's `mixed(INNER, OUTER, OUTER)` is `(1,
+        2)`. For the rest see `join`. Raises `TopologyError` if the arguments do not fit together.
+        """
+        if len(streams) < 2 or len(keys) != len(streams):
+            raise TopologyError(
+                f"a join of {len(streams)} streams with {len(keys)} keys: give at least two "
+                "streams, and the key fields of each"
+            )
+        unknown = sorted(set(optional) - set(range(len(streams))))
+        if unknown:
+            raise TopologyError(
+                f"optional has {', '.join(map(str, unknown))}: the streams of this join are 0 to "
+                f"{len(streams) - 1}"
+            )
+        what = "outer " if optional else ""
+        return self._join(what, streams, keys, outputs, frozenset(optional), window, mode)
+
+    def _join(
+        self,
+        what: str,
+        streams: Sequence[Stream],
+        keys: Sequence[Names],
+        outputs: Names,
+        optional: frozenset[int],
+        window: Window | None,
+        mode: str,
+    ) -> Stream:
+        parents, fields = [each._node for each in streams], tuple(map(Fields, keys))
+        title = f"{what}join({', '.join(fields[0])})"
+        node = JoinNode(title, parents, keys=fields, outputs=Fields(outputs), window=window)
+        node.optional, node.mode = optional, _one_of(JoinOutFieldsMode, mode)
         self.nodes.append(node)
         return Stream(self.nodes, node)
 
