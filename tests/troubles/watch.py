@@ -48,8 +48,8 @@ class Named(Struct, frozen=True):
 def watch(stage: Stage, pattern: str, begun: float) -> Named:
     """Ask all four until each has named the trouble, or the time is over."""
     looks: list[Callable[[], str]] = [
-        lambda: _above_graph(stage)[0],
-        lambda: "\n".join(_above_graph(stage)),
+        lambda: _status_line(stage),
+        lambda: _above_graph(stage),
         lambda: _command(stage, "status", NAME),
         lambda: _command(stage, "causes", NAME),
     ]
@@ -85,10 +85,15 @@ def _first(look: Callable[[], str], named: re.Pattern[str], begun: float) -> Sig
     return None
 
 
-def _above_graph(stage: Stage) -> tuple[str, str]:
-    """Return the text of the status line and of the causes."""
+def _status_line(stage: Stage) -> str:
+    """Return the status line of another page than the topology's."""
+    return _section(_get(f"{stage.url}/c/store"), 'class="status"')
+
+
+def _above_graph(stage: Stage) -> str:
+    """Return the status line and the causes on the topology's page."""
     page = _get(stage.url)
-    return _section(page, 'class="status"'), _section(page, 'id="held"')
+    return "\n".join([_section(page, 'class="status"'), _section(page, 'id="held"')])
 
 
 def _section(page: str, mark: str) -> str:

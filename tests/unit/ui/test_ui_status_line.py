@@ -55,6 +55,14 @@ def test_health_has_a_word(statuses: dict[str, Any], word: str) -> None:
     assert status_line(state, DeskCounts(), (), None).word == word
 
 
+def test_status_line_names_the_first_cause() -> None:
+    """It is on top of each page, and the list of causes only on one of them."""
+    line = status_line(learned(count=status(unread="no rights")).state, DeskCounts(), (), None)
+    assert (line.cause, line.more) == ("count cannot read its source", 0)
+    line = status_line(learned().state, DeskCounts(), (), None)
+    assert (line.cause, line.more) == ("", 0)
+
+
 def test_late_share_covers_ten_minutes() -> None:
     """None without windows, and 0 if nothing is late."""
     share = LateShare()
