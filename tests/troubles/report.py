@@ -14,6 +14,7 @@ from tests.troubles.watch import Named, Sighting
 
 BEGIN: Final = "<!-- troubles begin -->"
 END: Final = "<!-- troubles end -->"
+_MOST_SAID: Final = 160
 _HEADER: Final = (
     "trouble",
     "status line, s",
@@ -46,7 +47,7 @@ class Measured(Struct, frozen=True):
 def table(measured: Sequence[Measured]) -> Table:
     found = Table(box=None, header_style="bold", pad_edge=False)
     for name in _HEADER:
-        found.add_column(name.replace("`", ""), overflow="fold")
+        found.add_column(name.replace("`", ""), no_wrap=True, overflow="ellipsis")
     for each in measured:
         found.add_row(*_row(each))
     return found
@@ -82,7 +83,7 @@ def _row(each: Measured) -> tuple[str, ...]:
     return (
         each.name,
         *map(_secs, (named.line, named.page, named.status, named.causes)),
-        said.said.replace("|", "/") if said else "",
+        said.said.replace("|", "/")[:_MOST_SAID] if said else "",
     )
 
 

@@ -176,9 +176,9 @@ TROUBLES: Final = (
     ),
     Trouble(
         "slow sink",
-        "the sink takes 100 ms for a message, at 60 messages per second",
+        "the sink takes 25 ms for a message, at 60 messages per second",
         r"store is the bottleneck",
-        _mixed(Mix(cost=0.1)),
+        _mixed(Mix(cost=0.025)),
     ),
     Trouble(
         "missing acker",

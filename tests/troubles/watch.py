@@ -18,6 +18,8 @@ from tests.troubles.topology import NAME
 _LOOK_SECS: Final = 0.25
 _PAGE_SECS: Final = 10.0
 _WAIT_SECS: Final = 90.0
+_GRACE_SECS: Final = 15.0
+"""After one look and one command have named it, the others have this time."""
 _CALM_SECS: Final = 180.0
 _TAG: Final = re.compile(r"<[^>]+>")
 _SPACE: Final = re.compile(r"\s+")
@@ -47,15 +49,33 @@ class Named(Struct, frozen=True):
 
 def watch(stage: Stage, pattern: str, begun: float) -> Named:
     """Ask all four until each has named the trouble, or the time is over."""
-    looks: list[Callable[[], str]] = [
-        lambda: _status_line(stage),
-        lambda: _above_graph(stage),
-        lambda: _command(stage, "status", NAME),
-        lambda: _command(stage, "causes", NAME),
-    ]
+    looks: dict[str, Callable[[], str]] = {
+        "line": lambda: _status_line(stage),
+        "page": lambda: _above_graph(stage),
+        "status": lambda: _command(stage, "status", NAME),
+        "causes": lambda: _command(stage, "causes", NAME),
+    }
+    named, found = re.compile(pattern), dict[str, Sighting]()
+    ended = threading.Event()
+
+    def look_for(name: str) -> None:
+        while not ended.wait(_LOOK_SECS):
+            said = next(filter(named.search, looks[name]().splitlines()), None)
+            if said is not None:
+                found[name] = Sighting(round(time.monotonic() - begun, 1), said.strip())
+                return
+
     with ThreadPoolExecutor(len(looks)) as pool:
-        found = list(pool.map(lambda look: _first(look, re.compile(pattern), begun), looks))
-    return Named(*found)
+        for name in looks:
+            pool.submit(look_for, name)
+        while time.monotonic() - begun < _WAIT_SECS and len(found) < len(looks):
+            time.sleep(_LOOK_SECS)
+            if {"line", "page"} <= found.keys() and {"status", "causes"} & found.keys():
+                newest = max(each.secs for each in found.values())
+                if time.monotonic() - begun > newest + _GRACE_SECS:
+                    break
+        ended.set()
+    return Named(**{name: found.get(name) for name in looks})
 
 
 def await_calm(stage: Stage) -> str:
@@ -73,16 +93,6 @@ def await_calm(stage: Stage) -> str:
         if time.monotonic() > deadline:
             return "; ".join(rest)
         time.sleep(_LOOK_SECS)
-
-
-def _first(look: Callable[[], str], named: re.Pattern[str], begun: float) -> Sighting | None:
-    pause = threading.Event()
-    while time.monotonic() - begun < _WAIT_SECS:
-        for line in look().splitlines():
-            if named.search(line):
-                return Sighting(round(time.monotonic() - begun, 1), line.strip())
-        pause.wait(_LOOK_SECS)
-    return None
 
 
 def _status_line(stage: Stage) -> str:

@@ -11,11 +11,15 @@ import psutil
 import pytest
 
 from kstorm.introspection.outline import Outline
+from kstorm.runtime import local_silence
 from kstorm.runtime.local_silence import why_silent
 from kstorm.runtime.run_files import RunningTopology, RunningWorker
 
 STARTED = "--- sink-0, start {}: python -m kstorm_bolt\n"
-REFUSAL = "kstorm-bolt: Kafka refuses the login: check sasl.password\n"
+LOGIN = "Kafka refuses the login: check sasl.password"
+REFUSAL = f"kstorm-bolt: {LOGIN}\n"
+DISK = "partition 3 cannot be stored: No space left on device"
+FATAL = f'{{"service": "bolt", "error": "{DISK}", "event": "fatal"}}\n'
 
 
 @pytest.fixture
@@ -53,25 +57,32 @@ def test_paused_process_is_named_with_the_remedy(
     ("log", "reason"),
     [
         (STARTED.format(1), "is starting"),
-        (STARTED.format(1) + "{}\n" + STARTED.format(2), "is starting"),
-        (STARTED.format(1) + "{}\n", "does not answer"),
-        (
-            STARTED.format(1) + REFUSAL + STARTED.format(2),
-            "does not start: Kafka refuses the login: check sasl.password",
-        ),
-        (STARTED.format(1) + REFUSAL + STARTED.format(2) + "{}\n", "does not answer"),
+        (STARTED.format(1) + "{}\n" + STARTED.format(2) + "{}\n", "is starting"),
+        (STARTED.format(1) + REFUSAL + STARTED.format(2), f"is starting again after an error: {LOGIN}"),
+        (STARTED.format(1) + FATAL + STARTED.format(2) + "{}\n", f"is starting again after an error: {DISK}"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("child")
-def test_log_of_a_running_process_tells_why(tmp_path: Path, log: str, reason: str) -> None:
+def test_log_of_a_starting_process_tells_why(tmp_path: Path, log: str, reason: str) -> None:
     """Between two starts that fail, the reason is that of the earlier one."""
     assert said(tmp_path, log) == reason
 
 
-def test_ended_process_is_named_with_its_last_words(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("child")
+def test_process_that_hangs_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error that ended an earlier process is not its own."""
+    monkeypatch.setattr(local_silence, "_START_SECS", 0.0)
+    log = STARTED.format(1) + FATAL + STARTED.format(2) + "{}\n"
+    assert said(tmp_path, log) == "does not answer"
+
+
+def test_ended_process_is_named_with_its_error(tmp_path: Path) -> None:
     assert said(tmp_path, STARTED.format(1) + "{}\n") == "has ended"
     found = said(tmp_path, STARTED.format(1) + "{}\n" + STARTED.format(2) + REFUSAL)
-    assert found == "does not start: Kafka refuses the login: check sasl.password"
+    assert found == f"has ended: {LOGIN}"
+    assert said(tmp_path, STARTED.format(1) + "{}\n" + FATAL) == f"has ended: {DISK}"
 
 
 def test_run_without_logs_tells_nothing() -> None:

@@ -195,7 +195,7 @@ class TopologyMemory:
             else report.trouble or "does not answer",
             remark="; ".join(
                 str(said)
-                for key in ("remark", "control_problem", "input_waits", "unread")
+                for key in ("remark", "control_problem", "input_waits", "unread", "recovered")
                 if (said := page.get(key))
             ),
             tasks=list(page.get("tasks", ())),

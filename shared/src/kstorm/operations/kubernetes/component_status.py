@@ -182,7 +182,7 @@ def _last_error(answers: Iterable[Mapping[str, Any]]) -> tuple[str, float | None
 
 
 def _remark(status: Mapping[str, Any]) -> str:
-    said = ["remark", "control_problem", "input_waits"]
+    said = ["remark", "control_problem", "input_waits", "recovered"]
     unread = status.get("unread") and f"reads nothing: {status['unread']}"
     return "; ".join(filter(None, [*map(status.get, said), unread]))
 
