@@ -7,6 +7,7 @@ for a phone. Prints the pages that are wider than the screen.
 import argparse
 import json
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any, Final
@@ -79,9 +80,7 @@ def _pages(url: str) -> dict[str, str]:
     pages["find"] = f"{url}/find?q=key-1"
     process = _json(f"{api}/c/{components[-2]}")["processes"][0]["name"]
     pages["log"] = f"{url}/c/{components[-2]}/logs/{process}"
-    topics = _json(f"{api}/sources")["topics"]
-    if topics:
-        topic = topics[0] if isinstance(topics[0], str) else topics[0]["name"]
+    for topic in list(_json(f"{api}/sources").get("topics", ()))[:1]:
         pages["records"] = f"{url}/records/{topic}"
         pages["message"] = f"{url}/m/{topic}/0/1"
     letters = _json(f"{api}/letters").get("letters") or ()
@@ -91,9 +90,13 @@ def _pages(url: str) -> dict[str, str]:
 
 
 def _json(url: str) -> dict[str, Any]:
-    with urllib.request.urlopen(url, timeout=_PAGE_MS / 1000) as answer:
-        found: dict[str, Any] = json.load(answer)
-        return found
+    """Return a page's JSON. A page that cannot be answered now has none."""
+    try:
+        with urllib.request.urlopen(url, timeout=_PAGE_MS / 1000) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    except urllib.error.HTTPError:
+        return {}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The status line, groups of equal troubles, and the marks of the timeline."""
 
+import urllib.request
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from kstorm_ui.status_line import status_line
 from kstorm_ui.timeline import Timeline, marks_of
 from kstorm_ui.topology_memory import TopologyMemory
 from kstorm_ui.view_data import health, held
-from tests.ui.server import status, topology
+from tests.ui.server import MadeUp, serving, status, topology
 
 _COMPONENTS = {"lines": "spout", "split": "bolt", "count": "bolt"}
 
@@ -61,6 +62,23 @@ def test_status_line_names_the_first_cause() -> None:
     assert (line.cause, line.more) == ("count cannot read its source", 0)
     line = status_line(learned().state, DeskCounts(), (), None)
     assert (line.cause, line.more) == ("", 0)
+
+
+def test_open_pages_get_the_first_cause() -> None:
+    """The stream that updates the status line ends with an error otherwise, and the page says that
+    there is no connection."""
+    statuses = {"count": status(unread="no rights")}
+    with serving(MadeUp(topology("words", _COMPONENTS, [("lines", "split")], statuses))) as url:
+        with urllib.request.urlopen(f"{url}/t/words/status", timeout=10) as stream:
+            text = stream.read(2000).decode()
+    assert '<p class="cause">' in text
+    assert "count cannot read its source" in text
+
+
+def test_status_line_does_not_say_twice_which_process_is_missing() -> None:
+    """The sentence next to the word says it already."""
+    line = status_line(learned(count=status(not_ready="recovering")).state, DeskCounts(), (), None)
+    assert line.cause == ""
 
 
 def test_late_share_covers_ten_minutes() -> None:

@@ -18,6 +18,10 @@ _NOT_SLOW: Final = frozenset({"failing message", "late tuples", "event time"})
 """Kinds of causes that concern single messages, while the others flow."""
 
 
+_SAID_BY_HEALTH: Final = frozenset({"not there", "processes missing", "cannot work"})
+"""Kinds of causes that the sentence about the processes tells, with the reason."""
+
+
 class StatusLine(msgspec.Struct, frozen=True):
     word: str
     """Healthy, Slow, Attention, Degraded, Down, Deactivated, Not found."""
@@ -34,7 +38,7 @@ class StatusLine(msgspec.Struct, frozen=True):
     late: float | None
     """Share of late tuples in the last ten minutes, from 0 to 1. None without windows."""
     cause: str
-    """What holds the topology back most, in one sentence. Empty if nothing does."""
+    """What holds the topology back most, apart from missing processes. Empty if nothing does."""
     more: int
     """Number of further causes."""
     counts: DeskCounts
@@ -48,7 +52,7 @@ def status_line(
     """Sum up a topology. `marks` are in order of time."""
     word, level = _health(state)
     spouts = [each for each in state.components if each.kind == "spout"]
-    causes = grouped_causes(state.causes)
+    causes = [each for each in grouped_causes(state.causes) if each.kind not in _SAID_BY_HEALTH]
     lags = [each.lag for each in spouts if each.lag is not None]
     return StatusLine(
         word=word,
