@@ -19,7 +19,7 @@ _SEND_SECS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """What is sent."""
+    """The kind and the rate of the messages."""
 
     rate: float = 60.0
     """Messages per second."""

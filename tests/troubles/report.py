@@ -31,7 +31,7 @@ class Measured(Struct, frozen=True):
     named: Named | None
     """None if the trouble could not be caused."""
     problem: str = ""
-    """Why it could not be caused, or what remained after its end."""
+    """The reason why it could not be caused, or the state before it if that was not calm."""
 
     @property
     def is_named(self) -> bool:

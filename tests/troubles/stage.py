@@ -35,7 +35,7 @@ _URL_SECS: Final = 60.0
 
 @dataclass
 class Stage:
-    """What a trouble may break."""
+    """The objects that a trouble may break."""
 
     directory: Path
     kafka: EmbeddedKafka

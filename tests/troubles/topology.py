@@ -1,4 +1,4 @@
-"""The topology of the troubles. Each message says how much work it is, and whether it is poison.
+"""The topology of the troubles. A message contains its cost, and whether it is poison.
 
 messages ──▶ check ──▶ count ──▶ store
                └─────▶ recent

@@ -27,7 +27,7 @@ class _Deed(Protocol):
 class Trouble:
     name: str
     says: str
-    """What is done."""
+    """Description of the deed."""
     named: str
     """Pattern of a sentence that names the trouble and its place."""
     deed: _Deed

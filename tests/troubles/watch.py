@@ -62,7 +62,8 @@ def watch(stage: Stage, pattern: str, begun: float) -> Named:
         while not ended.wait(_LOOK_SECS):
             said = next(filter(named.search, looks[name]().splitlines()), None)
             if said is not None:
-                found[name] = Sighting(round(time.monotonic() - begun, 1), said.strip())
+                said = said.strip().replace(str(stage.directory), "…")
+                found[name] = Sighting(round(time.monotonic() - begun, 1), said)
                 return
 
     with ThreadPoolExecutor(len(looks)) as pool:
@@ -84,7 +85,7 @@ def await_calm(stage: Stage) -> str:
     calm = 0
     while True:
         shown = _api(stage)
-        rest = [str(cause["said"]) for cause in shown["causes"]]
+        rest = [str(cause["said"]) for cause in shown["causes"] if cause["kind"] != "recovered"]
         if "are ready" not in shown["health"]:
             rest.insert(0, shown["health"])
         calm = 0 if rest else calm + 1

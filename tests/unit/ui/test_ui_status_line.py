@@ -68,9 +68,12 @@ def test_open_pages_get_the_first_cause() -> None:
     """The stream that updates the status line ends with an error otherwise, and the page says that
     there is no connection."""
     statuses = {"count": status(unread="no rights")}
-    with serving(MadeUp(topology("words", _COMPONENTS, [("lines", "split")], statuses))) as url:
-        with urllib.request.urlopen(f"{url}/t/words/status", timeout=10) as stream:
-            text = stream.read(2000).decode()
+    source = MadeUp(topology("words", _COMPONENTS, [("lines", "split")], statuses))
+    with (
+        serving(source) as url,
+        urllib.request.urlopen(f"{url}/t/words/status", timeout=10) as stream,
+    ):
+        text = stream.read(2000).decode()
     assert '<p class="cause">' in text
     assert "count cannot read its source" in text
 

@@ -19,7 +19,7 @@ _NOT_SLOW: Final = frozenset({"failing message", "late tuples", "event time"})
 
 
 _SAID_BY_HEALTH: Final = frozenset({"not there", "processes missing", "cannot work"})
-"""Kinds of causes that the sentence about the processes tells, with the reason."""
+"""Kinds of causes that the sentence about the processes contains, with the reason."""
 
 
 class StatusLine(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class StatusLine(msgspec.Struct, frozen=True):
     late: float | None
     """Share of late tuples in the last ten minutes, from 0 to 1. None without windows."""
     cause: str
-    """What holds the topology back most, apart from missing processes. Empty if nothing does."""
+    """The most significant bottleneck, apart from missing processes. Empty if there is none."""
     more: int
     """Number of further causes."""
     counts: DeskCounts
