@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kstorm.dev.servers import EmbeddedKafka
@@ -273,3 +273,28 @@ def test_reading_continues_after_an_outage(tmp_path: Path) -> None:
         found = read(source, 1, timeout=60)
         assert found == [(1, b"after")], source.faults()
         topic.close()
+
+
+def test_open_transaction_is_reported_until_it_ends(topic: Topic) -> None:
+    """The producer is not kstorm's. Messages after its transaction are not read."""
+    topic.create()
+    stuck = Producer({**topic.client_config, "transactional.id": topic.name})
+    stuck.init_transactions(30)
+    stuck.begin_transaction()
+    stuck.produce(topic.name, b"x", partition=0)
+    assert stuck.flush(30) == 0
+    source = topic.source()
+    assert list(source.open_transactions) == []
+    source.refresh(topic.name)
+    answer(lambda: source.partitions(topic.name) or None)
+    source.assign(topic.at(0), 0)
+
+    def said() -> str:
+        source.read(1)
+        return "".join(each.problem() for each in source.open_transactions)
+
+    assert f"topic {topic.name} partition 0: a transaction has been open" in answer(
+        lambda: said() or None, 60
+    )
+    stuck.abort_transaction(30)
+    answer(lambda: None if said() else True, 60)

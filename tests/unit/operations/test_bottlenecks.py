@@ -231,6 +231,12 @@ def test_stuck_transaction_is_a_cause() -> None:
     )
 
 
+def test_lost_disk_is_told_for_a_while() -> None:
+    cause = only(split(recovered="has recovered the tasks [1] from 9 changes in Kafka"))
+    assert (cause.kind, cause.weight) == ("recovered", 0.1)
+    assert cause.said == "split-0 has recovered the tasks [1] from 9 changes in Kafka"
+
+
 def test_pending_limit_without_a_busy_component() -> None:
     assert "topology_max_spout_pending" in only(sentences({"pending_limit": 5.0}), split()).said
 

@@ -9,6 +9,7 @@ import structlog
 from kstorm.core.engine.effects import ApplyToStore, Transact
 from kstorm.core.exactly_once.unfinished import MARK
 from kstorm.core.recovery import LocalCopy
+from kstorm.runtime.store.backend import OpenedPartition
 from kstorm.runtime.store.stored_state import StoredState
 from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
@@ -104,3 +105,25 @@ def test_a_page_of_large_values_is_short(tmp_path: Path) -> None:
     assert keys(stored) == (["0", "1"], True)
     made.keep(1, [(b"2", bytes(5_000_000))], 81, 2000.0)
     assert keys(stored, after="1") == (["2"], True)
+
+
+async def test_recovery_without_a_local_copy_is_told_for_two_minutes() -> None:
+    """That of a copy that is only behind is not, because every restart has one."""
+    opened = {
+        0: OpenedPartition(7, [], True),
+        1: OpenedPartition(5, []),
+        2: OpenedPartition(0, [], True),
+    }
+    clock = [1000.0]
+
+    class Opening:
+        async def open(self, task: int) -> OpenedPartition:
+            return opened[task]
+
+    backend: Any = Opening()
+    store = TaskStore(backend, "changelog", structlog.get_logger(), now=lambda: clock[0])
+    for task in opened:
+        await store.open(task)
+    assert store.restored().startswith("has recovered the tasks [0] from 7 changes in Kafka")
+    clock[0] += 121
+    assert store.restored() == ""

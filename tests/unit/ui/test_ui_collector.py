@@ -1,8 +1,10 @@
 """The collector continues to poll after any error."""
 
 import asyncio
+import socket
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 
 from kstorm.errors import ControlError
@@ -10,6 +12,7 @@ from kstorm_ui import serve
 from kstorm_ui.collector import Collector
 from kstorm_ui.sources.logs import LogLife
 from kstorm_ui.sources.report import ProcessReport, TopologyReport
+from tests.ui.server import MadeUp, topology
 
 
 class Moody:
@@ -79,6 +82,7 @@ def test_process_that_waits_for_kafka_has_no_lag(monkeypatch: pytest.MonkeyPatch
             return {"split": {0: 5}}
 
     monkeypatch.setattr(serve, "LagReader", Asked)
+    monkeypatch.setattr(serve, "check_reachable", lambda settings: None)
     processes = [
         ProcessReport(
             "count-0",
@@ -95,3 +99,20 @@ def test_process_that_waits_for_kafka_has_no_lag(monkeypatch: pytest.MonkeyPatch
     )
     assert serve.LagOfAll()(report) == {"split": {0: 5}}
     assert asked == [{"split": 4}]
+
+
+def test_kafka_that_refuses_connections_is_the_first_cause() -> None:
+    """The processes notice an outage after half a minute, but the web UI at its next poll."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    report = msgspec.structs.replace(
+        topology("words", {"lines": "spout", "count": "bolt"}, [("lines", "count")]),
+        bootstrap=f"127.0.0.1:{port}",
+        zookeeper="zookeeper:2181",
+    )
+    collector = Collector(MadeUp(report), serve.LagOfAll())
+
+    asyncio.run(collector.look())
+    [cause] = collector.memories["words"].state.causes
+    assert (cause.kind, cause.said) == ("kafka away", "Kafka does not answer")
+    assert "Connection refused" in cause.evidence[0]

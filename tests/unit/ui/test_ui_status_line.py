@@ -1,5 +1,6 @@
 """The status line, groups of equal troubles, and the marks of the timeline."""
 
+import urllib.request
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from kstorm_ui.status_line import status_line
 from kstorm_ui.timeline import Timeline, marks_of
 from kstorm_ui.topology_memory import TopologyMemory
 from kstorm_ui.view_data import health, held
-from tests.ui.server import status, topology
+from tests.ui.server import MadeUp, serving, status, topology
 
 _COMPONENTS = {"lines": "spout", "split": "bolt", "count": "bolt"}
 
@@ -53,6 +54,34 @@ def test_equal_troubles_are_one_sentence() -> None:
 def test_health_has_a_word(statuses: dict[str, Any], word: str) -> None:
     state = learned(**statuses).state
     assert status_line(state, DeskCounts(), (), None).word == word
+
+
+def test_status_line_names_the_first_cause() -> None:
+    """It is on top of each page, and the list of causes only on one of them."""
+    line = status_line(learned(count=status(unread="no rights")).state, DeskCounts(), (), None)
+    assert (line.cause, line.more) == ("count cannot read its source", 0)
+    line = status_line(learned().state, DeskCounts(), (), None)
+    assert (line.cause, line.more) == ("", 0)
+
+
+def test_open_pages_get_the_first_cause() -> None:
+    """The stream that updates the status line ends with an error otherwise, and the page says that
+    there is no connection."""
+    statuses = {"count": status(unread="no rights")}
+    source = MadeUp(topology("words", _COMPONENTS, [("lines", "split")], statuses))
+    with (
+        serving(source) as url,
+        urllib.request.urlopen(f"{url}/t/words/status", timeout=10) as stream,
+    ):
+        text = stream.read(2000).decode()
+    assert '<p class="cause">' in text
+    assert "count cannot read its source" in text
+
+
+def test_status_line_does_not_say_twice_which_process_is_missing() -> None:
+    """The sentence next to the word says it already."""
+    line = status_line(learned(count=status(not_ready="recovering")).state, DeskCounts(), (), None)
+    assert line.cause == ""
 
 
 def test_late_share_covers_ten_minutes() -> None:

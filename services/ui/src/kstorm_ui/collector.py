@@ -5,9 +5,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
-from kstorm.errors import KstormError
+from kstorm.errors import KstormError, NoBrokerError
 from kstorm.runtime.kafka.lag import Lags
 from kstorm_ui.history import SAMPLE_SECS
 from kstorm_ui.sources.report import Source, TopologyReport
@@ -18,7 +18,17 @@ log = logging.getLogger(__name__)
 _FORGET_SECS: Final = 3600.0
 
 LagOf = Callable[[TopologyReport], Lags]
-"""Returns Kafka's lag figures of a topology. May block. Called after the topologies are polled."""
+"""Returns Kafka's lag figures of a topology. May block. Called after the topologies are polled.
+
+Raises `NoBrokerError` if no broker responds.
+"""
+
+
+class _Poll(NamedTuple):
+    report: TopologyReport
+    lags: Lags
+    no_broker: str = ""
+    """The error if no broker responds."""
 
 
 class Collector:
@@ -81,13 +91,20 @@ class Collector:
         async with self._changed:
             await self._changed.wait_for(lambda: self._number != seen or self._ended)
 
-    def _ask(self) -> Mapping[str, tuple[TopologyReport, Lags]]:
-        return {report.name: (report, self._lag_of(report)) for report in self.source.look()}
+    def _ask(self) -> Mapping[str, "_Poll"]:
+        return {report.name: self._with_lags(report) for report in self.source.look()}
 
-    def _learn(self, found: Mapping[str, tuple[TopologyReport, Lags]]) -> None:
+    def _with_lags(self, report: TopologyReport) -> "_Poll":
+        try:
+            return _Poll(report, self._lag_of(report))
+        except NoBrokerError as error:
+            return _Poll(report, {}, str(error))
+
+    def _learn(self, found: Mapping[str, "_Poll"]) -> None:
         now, clock = time.monotonic(), time.time()
-        for name, (report, lags) in found.items():
-            self.memories.setdefault(name, TopologyMemory(now)).learn(report, lags, now, clock)
+        for name, (report, lags, no_broker) in found.items():
+            memory = self.memories.setdefault(name, TopologyMemory(now))
+            memory.learn(report, lags, now, clock, no_broker)
             self._seen[name] = now
         for name, seen in list(self._seen.items()):
             if name not in found:

@@ -19,13 +19,15 @@ class RecentBottlenecks:
     def __init__(self) -> None:
         self._looks: deque[TopologySnapshot] = deque()
 
-    def learn(self, report: TopologyReport, lags: Lags, now: float) -> Sequence[Bottleneck]:
+    def learn(
+        self, report: TopologyReport, lags: Lags, now: float, no_broker: str = ""
+    ) -> Sequence[Bottleneck]:
         """Add a poll. Return the bottlenecks, the most significant first. `now` is a monotonic
-        time."""
+        time. `no_broker` is the error if no broker responds."""
         self._looks.append(_snapshot(report, lags, now))
         while len(self._looks) > 2 and self._looks[1].at <= now - WINDOW_SECS:
             self._looks.popleft()
-        return bottlenecks_of(compare(self._looks[0], self._looks[-1]))
+        return bottlenecks_of(compare(self._looks[0], self._looks[-1]), no_broker)
 
 
 def _snapshot(report: TopologyReport, lags: Lags, now: float) -> TopologySnapshot:

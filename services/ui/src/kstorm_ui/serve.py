@@ -13,6 +13,7 @@ from kstorm.errors import ConfigError, KstormError
 from kstorm.operations.kubernetes.cluster import open_cluster
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.lag import LagReader, Lags
+from kstorm.runtime.kafka.reachable import check_reachable
 from kstorm_ui.app import make_app
 from kstorm_ui.collector import Collector
 from kstorm_ui.settings import UiSettings, settings_of
@@ -108,8 +109,9 @@ def _listen(settings: UiSettings) -> socket.socket:
 class LagOfAll:
     """Queries each topology's Kafka for lag.
 
-    A Kafka that does not respond leaves its lags unknown. It is not queried again for half a
-    minute, because each poll would wait for it.
+    Raises `NoBrokerError` if no broker can be connected to. A Kafka that does not respond otherwise
+    leaves its lags unknown. It is not queried again for half a minute, because each poll would wait
+    for it.
     """
 
     def __init__(self) -> None:
@@ -119,10 +121,10 @@ class LagOfAll:
 
     def __call__(self, report: TopologyReport) -> Lags:
         settings = settings_of(report.bootstrap, report.zookeeper)
-        if (
-            settings is None
-            or monotonic() - self._silent.get(settings.bootstrap_servers, -inf) < _SILENT_SECS
-        ):
+        if settings is None:
+            return {}
+        check_reachable(settings)
+        if monotonic() - self._silent.get(settings.bootstrap_servers, -inf) < _SILENT_SECS:
             return {}
         told = {
             process.component: int(process.status["num_tasks"])

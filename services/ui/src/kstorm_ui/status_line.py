@@ -5,16 +5,21 @@ from typing import Final
 
 import msgspec
 
+from kstorm.operations.status.bottlenecks import describe
 from kstorm_ui.desk_counts import DeskCounts
 from kstorm_ui.timeline import Mark
 from kstorm_ui.topology_state import TopologyState
-from kstorm_ui.troubles import troubles_of
+from kstorm_ui.troubles import grouped_causes, troubles_of
 
 _HELD: Final = 0.3
 """A cause of at least this weight changes the word for the topology's health."""
 
 _NOT_SLOW: Final = frozenset({"failing message", "late tuples", "event time"})
 """Kinds of causes that concern single messages, while the others flow."""
+
+
+_SAID_BY_HEALTH: Final = frozenset({"not there", "processes missing", "cannot work"})
+"""Kinds of causes that the sentence about the processes contains, with the reason."""
 
 
 class StatusLine(msgspec.Struct, frozen=True):
@@ -32,6 +37,10 @@ class StatusLine(msgspec.Struct, frozen=True):
     """Messages of the sources that are not done. None if no source reports it."""
     late: float | None
     """Share of late tuples in the last ten minutes, from 0 to 1. None without windows."""
+    cause: str
+    """The most significant bottleneck, apart from missing processes. Empty if there is none."""
+    more: int
+    """Number of further causes."""
     counts: DeskCounts
     last: Mark | None
     """The newest event, of an operator or of a process."""
@@ -43,6 +52,7 @@ def status_line(
     """Sum up a topology. `marks` are in order of time."""
     word, level = _health(state)
     spouts = [each for each in state.components if each.kind == "spout"]
+    causes = [each for each in grouped_causes(state.causes) if each.kind not in _SAID_BY_HEALTH]
     lags = [each.lag for each in spouts if each.lag is not None]
     return StatusLine(
         word=word,
@@ -52,6 +62,8 @@ def status_line(
         p99=p99,
         lag=sum(lags) if lags else None,
         late=state.late,
+        cause=describe(causes[0], state.looked) if causes else "",
+        more=max(0, len(causes) - 1),
         counts=counts,
         last=marks[-1] if marks else None,
     )

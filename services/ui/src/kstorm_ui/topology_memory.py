@@ -50,8 +50,11 @@ class TopologyMemory:
         self._late = LateShare()
         self.timeline = Timeline()
 
-    def learn(self, report: TopologyReport, lags: Lags, now: float, clock: float) -> TopologyState:
-        """Add a poll. `now` is a monotonic time, `clock` the Unix time."""
+    def learn(
+        self, report: TopologyReport, lags: Lags, now: float, clock: float, no_broker: str = ""
+    ) -> TopologyState:
+        """Add a poll. `now` is a monotonic time, `clock` the Unix time. `no_broker` is the error if
+        no broker responds."""
         for process in report.processes:
             key = process.component, process.name
             self._lives.setdefault(key, ProcessCounters()).learn(process.status)
@@ -67,7 +70,7 @@ class TopologyMemory:
             self._component(each, looked, totals, since[1])
             for each in sorted(report.components, key=lambda each: _ORDER.get(each.kind, 1))
         ]
-        causes = self._causes.learn(report, lags, now)
+        causes = self._causes.learn(report, lags, now, no_broker)
         self.timeline.learn(report, clock)
         self.state = TopologyState(
             name=report.name,
@@ -192,7 +195,7 @@ class TopologyMemory:
             else report.trouble or "does not answer",
             remark="; ".join(
                 str(said)
-                for key in ("remark", "control_problem", "input_waits", "unread")
+                for key in ("remark", "control_problem", "input_waits", "unread", "recovered")
                 if (said := page.get(key))
             ),
             tasks=list(page.get("tasks", ())),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kstorm.errors import AbsentError
+from kstorm.runtime.local_silence import why_silent
 from kstorm.runtime.run_files import RunningTopology, find
 from kstorm.runtime.status_client import fetch_status_of_all
 from kstorm_ui.sources.logs import LogLife, lives_in
@@ -47,7 +48,7 @@ def _report(found: RunningTopology) -> TopologyReport:
                 worker.name,
                 worker.component,
                 status,
-                "" if status is not None else "does not answer",
+                "" if status is not None else why_silent(found, worker),
             )
             for worker, status in zip(found.workers, answers, strict=True)
         ],

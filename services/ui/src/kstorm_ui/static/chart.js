@@ -4,6 +4,7 @@ const COLOURS = ["--first", "--second", "--third"];
 const MARKS = { kill: "--bad", start: "--good", rebalance: "--held", deployment: "--first", operator: "--first" };
 const HOUR = 3600;
 const HEIGHT = 200;
+const LETTER = 12; // height of a mark's letter
 const NEAR = 8; // pixels
 
 export function startCharts() {
@@ -86,17 +87,22 @@ function drawMarks(plot, marks, colour) {
   ctx.save();
   ctx.font = `bold ${11 * ratio}px system-ui, sans-serif`;
   ctx.textAlign = "center";
+  let last = -Infinity;
+  let row = 0; // letters that would overlap are below each other
   for (const mark of marks) {
     const x = plot.valToPos(mark.at, "x", true);
     if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    row = x - last < LETTER * ratio ? row + 1 : 0;
+    last = x;
+    const top = bbox.top + (10 + LETTER * row) * ratio;
     ctx.strokeStyle = ctx.fillStyle = colour(MARKS[mark.kind]);
     ctx.lineWidth = ratio;
     ctx.setLineDash([3 * ratio, 3 * ratio]);
     ctx.beginPath();
-    ctx.moveTo(x, bbox.top + 14 * ratio);
+    ctx.moveTo(x, top + 4 * ratio);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    ctx.fillText(mark.letter, x, bbox.top + 10 * ratio);
+    ctx.fillText(mark.letter, x, top);
   }
   ctx.restore();
 }

@@ -14,6 +14,7 @@ import msgspec
 from kstorm.errors import ControlError
 from kstorm.operations.kubernetes.cluster import Cluster
 from kstorm.operations.kubernetes.workloads import Pod, Workload
+from kstorm.runtime.local_silence import why_silent
 from kstorm.runtime.run_files import RunningTopology
 from kstorm.runtime.service.status_counters import StatusCounters, last_error
 from kstorm.runtime.status_client import fetch_status_of_all
@@ -87,8 +88,11 @@ def local_statuses(run: RunningTopology) -> Sequence[ComponentStatus]:
             if worker.component == component
         }
         not_ready = {
-            name: "does not answer" if page is None else str(page.get("not_ready", ""))
-            for name, page in of_it.items()
+            worker.name: str(page.get("not_ready", ""))
+            if (page := of_it[worker.name]) is not None
+            else why_silent(run, worker)
+            for worker in run.workers
+            if worker.component == component
         }
         not_ready = {name: why for name, why in not_ready.items() if why}
         found.append(
@@ -178,7 +182,7 @@ def _last_error(answers: Iterable[Mapping[str, Any]]) -> tuple[str, float | None
 
 
 def _remark(status: Mapping[str, Any]) -> str:
-    said = ["remark", "control_problem", "input_waits"]
+    said = ["remark", "control_problem", "input_waits", "recovered"]
     unread = status.get("unread") and f"reads nothing: {status['unread']}"
     return "; ".join(filter(None, [*map(status.get, said), unread]))
 

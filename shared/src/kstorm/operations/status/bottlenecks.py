@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kstorm.operations.formatting import counted, duration, utc_clock
+from kstorm.operations.status.downstream import downstream
 from kstorm.operations.status.event_time import event_time_causes
 from kstorm.operations.status.evidence import (
     MOST_TOLD,
@@ -38,6 +39,7 @@ _LEAST_TUPLES: Final = 1000
 """With fewer tuples than this, the tasks of a component are not compared."""
 _OFTEN: Final = 3
 """A message is reported after this number of failed attempts."""
+_REMARK: Final = 0.1
 _LATE_SECS: Final = 5.0
 """A component with a longer backlog than this holds back the components upstream."""
 
@@ -51,7 +53,7 @@ class Bottleneck(Struct, frozen=True):
     """One of `scaled to 0`, `kafka away`, `not there`, `deactivated`, `reads nothing`, `open
     transaction`, `processes missing`, `cannot work`, `busy`, `behind`, `hot task`, `producer
     queue`, `transactions`, `too much in flight`, `pending limit`, `failing message`, `late tuples`,
-    `event time`."""
+    `event time`, `recovered`."""
     said: str
     evidence: Sequence[str] = ()
     weight: float = 0.0
@@ -75,7 +77,7 @@ def bottlenecks_of(
             cause.component for cause in found if cause.component and cause.kind != "hot task"
         )
     )
-    after = _downstream(components)
+    after = downstream(components)
     still = {"kafka away", "deactivated"} & {cause.kind for cause in found}
     for component in components:
         if component.kind == "spout" and component.name not in slow and not still:
@@ -154,6 +156,7 @@ def _bottlenecks_of_component(component: ComponentChange) -> Iterator[Bottleneck
     yield from _hot(component)
     yield from _waiting(component)
     yield from _failing(component)
+    yield from _recovered(component)
     yield from (Bottleneck(component.name, *cause) for cause in event_time_causes(component))
 
 
@@ -316,6 +319,14 @@ def _failing(component: ComponentChange) -> Iterator[Bottleneck]:
         )
 
 
+def _recovered(component: ComponentChange) -> Iterator[Bottleneck]:
+    """Yield a remark if a process had lost its disk. It does not slow the topology any more."""
+    for page in component.after.pages:
+        if page.get("recovered"):
+            said = f"{instance_of(page)} {page['recovered']}"
+            yield Bottleneck(component.name, "recovered", said, (), _REMARK)
+
+
 def _failure(failure: Mapping[str, Any]) -> str:
     place = f"{failure['topic']}/{failure['partition']}/{failure['offset']}"
     why = (
@@ -359,27 +370,6 @@ def _spout(component: ComponentChange, slow: Sequence[str]) -> Iterator[Bottlene
     )
     said = f"{component.name} is behind its source: {component.said_of_lag()}, {pace}"
     yield Bottleneck(component.name, "behind", said, (), 0.45 if growth > 0 else 0.3)
-
-
-def _downstream(components: Sequence[ComponentChange]) -> dict[str, set[str]]:
-    """Return for each component the components that its tuples reach, which always include the
-    ackers."""
-    targets: dict[str, set[str]] = {component.name: set() for component in components}
-    ackers = {component.name for component in components if component.kind == "acker"}
-    for component in components:
-        for page in component.after.pages:
-            targets[component.name] |= {str(edge["target"]) for edge in page.get("edges", ())}
-    return {name: _reached(name, targets) | ackers for name in targets}
-
-
-def _reached(name: str, targets: Mapping[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    left = [name]
-    while left:
-        following = targets.get(left.pop(), set()) - found
-        found |= following
-        left += following
-    return found
 
 
 _WAITS: Final[Mapping[str, tuple[str, str]]] = {

@@ -27,6 +27,7 @@ from kstorm.operations.status.snapshots import (
     compare,
 )
 from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.local_silence import why_silent
 from kstorm.runtime.run_files import RunningTopology, find
 from kstorm.runtime.status_client import fetch_status_of_all
 
@@ -94,7 +95,9 @@ class LocalSampler:
         answers = fetch_status_of_all([worker.url for worker in found.workers])
         processes: dict[str, list[ProcessSnapshot]] = {}
         for worker, page in zip(found.workers, answers, strict=True):
-            processes.setdefault(worker.component, []).append(ProcessSnapshot(worker.name, page))
+            trouble = "" if page is not None else why_silent(found, worker)
+            snapshot = ProcessSnapshot(worker.name, page, trouble)
+            processes.setdefault(worker.component, []).append(snapshot)
         return TopologySnapshot(time.monotonic(), found.wanted_by_component, processes)
 
     def backlogs(self, components: Sequence[str], window: float) -> Sequence[Backlogs]:

@@ -1,10 +1,10 @@
 """Reads a `KafkaSpout`'s partitions with librdkafka. Implements `SourceReader`.
 
 Each spout task has one consumer with manual assignment, so there are no rebalances. Its group,
-named like the spout config's `id`, only publishes the offsets for lag tools. Fetching runs on
-librdkafka's threads. Blocking look-ups (of partitions, and of offsets for times) run on a separate
-thread of this module. The config's `hosts` determine where partitions are looked up and which
-brokers to connect to. With `ZkHosts`, the client is opened once ZooKeeper has returned the brokers.
+named like the spout config's `id`, only publishes the offsets for lag tools. Blocking look-ups (of
+partitions, and of offsets for times) run on a separate thread of this module. The config's `hosts`
+determine where partitions are looked up and which brokers to connect to. With `ZkHosts`, the client
+is opened once ZooKeeper has returned the brokers.
 """
 
 import logging
@@ -27,12 +27,14 @@ from kstorm.runtime.base.partition_lookup import LOOK_UP_SECS, BrokersReader, No
 from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
 from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
 from kstorm.runtime.kafka.brokers import KafkaBrokersReader, StaticBrokersReader
+from kstorm.runtime.kafka.open_transactions import OpenTransactions
 from kstorm.runtime.kafka.source_properties import consumer_properties
 from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
 from kstorm.runtime.kafka.undecodable import UndecodableBatchProbe
 
 log = logging.getLogger(__name__)
 
+_COMMITTED: Final = "read_committed"  # librdkafka's default
 _PAUSE_AFTER_FAILURE_SECS: Final = 1.0
 _LOOK_AGAIN_SECS: Final = 0.1
 _REPEAT_FAULT_SECS: Final = 30.0
@@ -64,10 +66,10 @@ class KafkaSource:
         self._config, self._zookeeper_tls = config, zookeeper_tls
         self._properties = consumer_properties(config, client_config)
         self._faults: list[SourceFault] = []
-        # Time of the last report of each fault.
-        self._told: dict[str, float] = {}
+        self._told: dict[str, float] = {}  # the time of the last report of each fault
         self._searches = UndecodableBatchProbe(self._properties)
         self._forgotten = BrokerLossDetector()
+        self._transactions: dict[str, OpenTransactions] = {}
         self._client: Consumer | None = None
         self._reader = self._open_reader()
         # The offset from which each partition is read.
@@ -189,6 +191,11 @@ class KafkaSource:
         self._searches.close()
         if self._client is not None:
             self._client.close()
+
+    @property
+    def open_transactions(self) -> Sequence[OpenTransactions]:
+        """The open transactions of other producers that block this reader."""
+        return [*self._transactions.values()] if self._assigned else []
 
     @property
     def _consumer(self) -> Consumer:
@@ -360,11 +367,17 @@ class KafkaSource:
             )
 
     def _heard(self, of_client: BrokerLossDetector, told: str) -> None:
-        if of_client is not self._forgotten:
-            return  # this client is being closed and has been replaced
+        if of_client is not self._forgotten:  # that client has been replaced
+            return
         statistics = read_statistics(told)
         self._forgotten.heard(statistics)
-        self._searches.heard(statistics, self._assigned.keys() - self._paused)
+        read = self._assigned.keys() - self._paused
+        self._searches.heard(statistics, read)
+        if self._properties.get("isolation.level", _COMMITTED) != _COMMITTED:
+            return
+        for topic in {partition.topic for partition in self._assigned} | self._transactions.keys():
+            numbers = {each.partition for each in read if each.topic == topic}
+            self._transactions.setdefault(topic, OpenTransactions(topic)).heard(statistics, numbers)
 
     def _failed(self, error: KafkaError) -> None:
         if error.code() in _TOLD_GLOBALLY:

@@ -164,7 +164,8 @@ class BoltDriver(Driver[BoltEngine]):
         }
         own = component_totals(self.components(), self.journal)
         return {**super().status(), "kind": "bolt", **counts, "pending": pending, "own": own} | {
-            "watermarks": shown_times(self.engine.time.of_tasks())
+            "watermarks": shown_times(self.engine.time.of_tasks()),
+            "recovered": self._store.restored() if self._store is not None else "",
         }
 
 

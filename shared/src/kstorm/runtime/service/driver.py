@@ -29,6 +29,7 @@ from kstorm.runtime.base.metrics import Exposition, Latency, Sample
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.kafka.consumer import TaskConsumer
+from kstorm.runtime.kafka.open_transactions import OpenTransactions
 from kstorm.runtime.kafka.producer import UnitProducer
 from kstorm.runtime.kafka.records import record_of
 from kstorm.runtime.kafka.undecodable import UndecodableRange
@@ -128,7 +129,7 @@ class Driver(EffectRunner[E]):
             {},
         )
         yield "tasks", "Tasks that this process runs", len(self.engine.tenures), {}
-        hangs = self.consumer.transactions.longest_secs
+        hangs = self._hangs()
         yield (
             "open_transaction_seconds",
             "Seconds that a stuck transaction has blocked this input",
@@ -156,10 +157,10 @@ class Driver(EffectRunner[E]):
             "records_out": self.producer.records,
             **self.journal.status(),
             "dead_letters": self.engine.letters.count,
-            "input_waits": self.consumer.transactions.problem(),
-            "input_waits_since": time.time() - hangs
-            if (hangs := self.consumer.transactions.longest_secs)
-            else None,
+            "input_waits": "; ".join(
+                filter(None, (each.problem() for each in self.open_transactions()))
+            ),
+            "input_waits_since": time.time() - hangs if (hangs := self._hangs()) else None,
             "latency_counts": self.latency.counts,
             **self.workload.status(),
             "by_task": {str(task): dict(counts) for task, counts in self.by_task().items()},
@@ -309,6 +310,14 @@ class Driver(EffectRunner[E]):
             self.workload.look()
             self._standby.look(now, idle=self.consumer.joined and not self.engine.tenures)
             await self.idle.rest(_HOUSEKEEPING_SECONDS)
+
+    def open_transactions(self) -> list[OpenTransactions]:
+        """Return the open transactions that block this process's input."""
+        return [self.consumer.transactions]
+
+    def _hangs(self) -> float:
+        """Return the age of the oldest stuck transaction in seconds, or 0."""
+        return max(each.longest_secs for each in self.open_transactions())
 
     def periodic(self) -> None:
         """Called every few milliseconds."""

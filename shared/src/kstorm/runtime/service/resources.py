@@ -3,6 +3,7 @@ read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from kstorm.errors import ConfigError
 from kstorm.kafka.config import SpoutConfig
@@ -18,6 +19,7 @@ from kstorm.kafka.ports import (
 from kstorm.queues import QUEUES, HostInfo, KestrelConfig, QueuePorts, QueueReader, RabbitMQConfig
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.group_positions import GroupPositions
+from kstorm.runtime.kafka.open_transactions import OpenTransactions
 from kstorm.runtime.kafka.replay_request_reader import KafkaReplayRequests
 from kstorm.runtime.kafka.shared_positions import SharedPositions
 from kstorm.runtime.kafka.shared_replay_requests import SharedReplayRequests
@@ -48,6 +50,7 @@ class Resources:
         self._writer: KafkaWriter | None = None
         self._writers = SharedWriters(self._open_own_writer)
         self._sources = SharedSources(self._open_source)
+        self._opened: WeakSet[KafkaSource] = WeakSet()
         # A process runs the tasks of one topology and component.
         self._positions: SharedPositions | None = None
         self._replay_requests: SharedReplayRequests | None = None
@@ -70,13 +73,19 @@ class Resources:
         """Fetch messages for the process's spouts. Return True if there were any."""
         return self._sources.fetch()
 
+    def open_transactions(self) -> list[OpenTransactions]:
+        """Return the open transactions that block the process's spouts."""
+        return [each for source in list(self._opened) for each in source.open_transactions]
+
     def close(self) -> None:
         """Close the ZooKeeper sessions opened here. Waits a few seconds at most."""
         if self._offset_stores is not None:
             self._offset_stores.close()
 
     def _open_source(self, config: SpoutConfig) -> SourceReader:
-        return KafkaSource(config, self._settings.client_config, self._settings.zookeeper_tls)
+        source = KafkaSource(config, self._settings.client_config, self._settings.zookeeper_tls)
+        self._opened.add(source)
+        return source
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> OffsetStore:
         # Imported here because bolts run without the kazoo client.

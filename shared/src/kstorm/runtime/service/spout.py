@@ -22,6 +22,7 @@ from kstorm.runtime.base.metrics import Sample
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.kafka.completions import CompletionsReader
+from kstorm.runtime.kafka.open_transactions import OpenTransactions
 from kstorm.runtime.kafka.same_cluster import check_same_cluster
 from kstorm.runtime.service.component_metrics import component_samples, component_totals
 from kstorm.runtime.service.driver import Driver
@@ -161,6 +162,9 @@ class SpoutDriver(Driver[SpoutEngine]):
     def not_ready(self) -> str:
         # The process is also not ready while anyone may write the control node.
         return super().not_ready or self._watch.not_ready
+
+    def open_transactions(self) -> list[OpenTransactions]:
+        return [*super().open_transactions(), *self._resources.open_transactions()]
 
     def components(self) -> Iterable[tuple[int, Component]]:
         return [(task.task_id, task.spout) for task in self.engine.tasks]

@@ -19,6 +19,8 @@ class OpenedPartition(NamedTuple):
     """Number of changes read from the changelog."""
     refused: list[tuple[Message, str]]
     """Rejected records, with the reason. Limited to the first ones."""
+    whole: bool = False
+    """True if there was no valid local copy, so that the whole changelog was read."""
 
 
 class StateBackend(Protocol):

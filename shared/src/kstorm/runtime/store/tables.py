@@ -58,7 +58,7 @@ class RecoveringTable:
         stop = threading.Event()
         recovering = asyncio.ensure_future(asyncio.to_thread(self._recover, partition, stop.is_set))
         try:
-            copy, found = await asyncio.shield(recovering)
+            copy, found, whole = await asyncio.shield(recovering)
         except BaseException:
             stop.set()
             await asyncio.wait([recovering])
@@ -69,7 +69,7 @@ class RecoveringTable:
             self._log.warning(
                 "changelog_records_refused", partition=partition, without_dead_letter=found.left_out
             )
-        return OpenedPartition(found.records, found.refused)
+        return OpenedPartition(found.records, found.refused, whole)
 
     def get(self, partition: int, key: bytes) -> bytes | None:
         return self._store.get(partition, key)
@@ -105,8 +105,10 @@ class RecoveringTable:
 
     def _recover(
         self, partition: int, stopped: Callable[[], bool]
-    ) -> tuple[LocalCopy, ChangelogFindings]:
+    ) -> tuple[LocalCopy, ChangelogFindings, bool]:
         """Open a partition and recover it. Blocks, and touches nothing else of the table.
+
+        The last value is True if there was no valid local copy.
 
         Once `stopped` returns True, the result is not used.
         """
@@ -132,4 +134,4 @@ class RecoveringTable:
         current = LocalCopy(log.topic, log.high - 1, asked)
         if not stopped():
             self._store.write(partition, (), current)
-        return current, found
+        return current, found, kept is None or bool(plan.distrust)

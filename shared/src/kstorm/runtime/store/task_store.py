@@ -7,6 +7,7 @@ It executes an engine's `Open`, `Transact`, `ApplyToStore` and `Close` for tasks
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import ApplyToStore, Changes, Transact
@@ -16,6 +17,8 @@ from kstorm.runtime.base.metrics import Sample
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.kafka.records import record_of
 from kstorm.runtime.store.backend import AT_ONCE, OpenedPartition, StateBackend
+
+_TOLD_SECS: Final = 120.0
 
 
 class TaskStore:
@@ -32,6 +35,7 @@ class TaskStore:
         # them.
         self._fenced: Iterable[int] = ()
         self._current: dict[int, float] = {}  # the start of each task's last checkpoint
+        self._restored: dict[int, tuple[float, int]] = {}  # time and changes, without a local copy
         self._writer: CheckpointWriter
 
     def lend(self, writer: CheckpointWriter) -> None:
@@ -51,7 +55,20 @@ class TaskStore:
         opened = opening.result()
         seconds = round(time.monotonic() - started, 3)
         self._log.info("recovered", partition=task, records=opened.records, seconds=seconds)
+        if opened.whole and opened.records:
+            self._restored[task] = self._now(), opened.records
         return [(record_of(message), why) for message, why in opened.refused]
+
+    def restored(self) -> str:
+        """Describe the tasks that were recovered without a local copy in the last minutes, or ""."""
+        since = self._now() - _TOLD_SECS
+        tasks = {task: changes for task, (at, changes) in self._restored.items() if at > since}
+        if not tasks:
+            return ""
+        return (
+            f"has recovered the tasks {sorted(tasks)} from {sum(tasks.values()):,} changes in "
+            "Kafka, because its disk had no copy of them"
+        )
 
     def abandon(self, task: int) -> None:
         """Cancel a running `open`."""
