@@ -79,6 +79,12 @@ def test_links_are_set_everywhere_and_again(copy: Path) -> None:
     chart = yaml.safe_load((copy / "helm/kstorm/Chart.yaml").read_text())
     assert chart["home"] == "https://github.com/second/kstorm"
     assert chart["sources"] == ["https://github.com/second/kstorm"]
+    links = yaml.safe_load(chart["annotations"]["artifacthub.io/links"])
+    assert [link["url"] for link in links] == [
+        "https://github.com/second/kstorm/tree/main/docs",
+        "https://github.com/second/kstorm/issues",
+    ]
+    assert "github.com/first" not in (copy / "helm/kstorm/Chart.yaml").read_text()
     with pytest.raises(ConfigError, match=r"^kstorm\.org is not a repository on GitHub"):
         set_home("kstorm.org", copy)
 
