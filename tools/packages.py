@@ -1,9 +1,10 @@
 """`python -m tools.packages VERB`: the packages that users install, kstorm and its services.
 
 `build FOLDER` builds their wheels and sdists, and `check FOLDER` checks them with twine. `chart
-FOLDER` packs the chart. `version NUMBER` sets the version of all of them, and of the chart. The version
-in shared/pyproject.toml is the source of the others. `home URL` sets the links of all of them, and of the chart. They have no
-links until there is a public repository.
+FOLDER` packs the chart. `version NUMBER` sets the version of all of them, and of the chart. The
+version in shared/pyproject.toml is the source of the others. `home URL` sets the links of all of
+them and of the chart, and the owner in CODEOWNERS. They have no links until there is a public
+repository.
 """
 
 import argparse
@@ -76,6 +77,9 @@ def set_home(url: str, root: Path = ROOT) -> None:
         # Before the next table, because the keys of [project] end there.
         head, mark, rest = text.partition("\n\n[")
         file.write_text(f"{head}\n\n{links}{mark.lstrip()}{rest}")
+    owners = root / ".github" / "CODEOWNERS"
+    owner = home.split("/")[3]
+    owners.write_text(re.sub(r"(?m)^\* @.*$", f"* @{owner}", owners.read_text()))
     chart = root / "helm" / "kstorm" / "Chart.yaml"
     text = _CHART_LINKS.sub("", chart.read_text())
     linked = (
@@ -84,7 +88,9 @@ def set_home(url: str, root: Path = ROOT) -> None:
         f"    - {{name: Support, url: {home}/issues}}\n"
     )
     chart.write_text(
-        f"home: {home}\nsources: [{home}]\n{text}".replace("annotations:\n", f"annotations:\n{linked}")
+        f"home: {home}\nsources: [{home}]\n{text}".replace(
+            "annotations:\n", f"annotations:\n{linked}"
+        )
     )
 
 
