@@ -85,7 +85,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--push", metavar="REGISTRY", help="push each to this registry, such as ghcr.io/you"
     )
     parser.add_argument(
-        "--built", action="store_true", help="with --push: build nothing, push those that exist"
+        "--built", action="store_true", help="with --push: push existing images, build none"
     )
     parser.add_argument(
         "--digests", type=Path, metavar="FILE", help="with --push: write what was pushed to a file"

@@ -38,7 +38,7 @@ class PinnedJar:
 
 
 def where() -> str:
-    """Say where the jars are fetched, and how to change it: to end an error message."""
+    """Return the end of an error message: the place of the jars, and how to choose another."""
     chosen = os.environ.get(_VARIABLE)
     scheme = urlsplit(chosen or "https:").scheme
     said = f"{_VARIABLE} is {_without_login(chosen)}" if chosen else ""
