@@ -16,8 +16,8 @@ class InstalledVersion:
         now = _installed()
         if now != self._at_start:
             raise LocalError(
-                f"kstorm {now} was installed while kstorm {self._at_start} ran, and their processes do"
-                " not belong together: run the same command again, which continues with the same state"
+                f"kstorm {now} was installed while kstorm {self._at_start} ran: run the same command"
+                " again, which continues with the same state"
             )
 
 
