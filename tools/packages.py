@@ -1,8 +1,10 @@
 """`python -m tools.packages VERB`: the packages that users install, kstorm and its services.
 
-`build FOLDER` builds their wheels and sdists. `version NUMBER` sets the version of all of them, and of the chart. The version
-in shared/pyproject.toml is the source of the others. `home URL` sets the links of all of them, and of the chart. They have no
-links until there is a public repository.
+`build FOLDER` builds their wheels and sdists, and `check FOLDER` checks them with twine. `chart
+FOLDER` packs the chart. `version NUMBER` sets the version of all of them, and of the chart. The
+version in shared/pyproject.toml is the source of the others. `home URL` sets the links of all of
+them and of the chart, and the owner in CODEOWNERS. They have no links until there is a public
+repository.
 """
 
 import argparse
@@ -17,9 +19,14 @@ from typing import Final
 
 from kstorm.dev.command_exit import run_command
 from kstorm.errors import ConfigError, LocalError
+from tools.release.chart import pack
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 _LINKS: Final = re.compile(r"\[project\.urls\]\n(?:\w+ = .*\n)+\n")
+_CHART_LINKS: Final = re.compile(
+    r"(?m)^(?:home: .*\n|sources: .*\n|  artifacthub\.io/links: .*\n(?:    .*\n)+)"
+)
+_TWINE: Final = "twine==7.0.0"
 _NUMBER: Final = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
 
 
@@ -70,9 +77,21 @@ def set_home(url: str, root: Path = ROOT) -> None:
         # Before the next table, because the keys of [project] end there.
         head, mark, rest = text.partition("\n\n[")
         file.write_text(f"{head}\n\n{links}{mark.lstrip()}{rest}")
+    owners = root / ".github" / "CODEOWNERS"
+    owner = home.split("/")[3]
+    owners.write_text(re.sub(r"(?m)^\* @.*$", f"* @{owner}", owners.read_text()))
     chart = root / "helm" / "kstorm" / "Chart.yaml"
-    text = re.sub(r"(?m)^(home: .*\n|sources: .*\n)", "", chart.read_text())
-    chart.write_text(f"{text.rstrip()}\nhome: {home}\nsources: [{home}]\n")
+    text = _CHART_LINKS.sub("", chart.read_text())
+    linked = (
+        "  artifacthub.io/links: |\n"
+        f"    - {{name: Documentation, url: {home}/tree/main/docs}}\n"
+        f"    - {{name: Support, url: {home}/issues}}\n"
+    )
+    chart.write_text(
+        f"home: {home}\nsources: [{home}]\n{text}".replace(
+            "annotations:\n", f"annotations:\n{linked}"
+        )
+    )
 
 
 def build(target: Path, root: Path = ROOT) -> None:
@@ -94,16 +113,38 @@ def build(target: Path, root: Path = ROOT) -> None:
             raise LocalError(f"{folder.name} was not built, as shown above")
 
 
+def check(target: Path) -> None:
+    """Check the built packages as an index does. Prints a note if twine is not to be had."""
+    uv = os.environ.get("UV") or "uv"
+    twine = [uv, "tool", "run", "--quiet", "--from", _TWINE, "twine"]
+    if subprocess.run([*twine, "--version"], capture_output=True, check=False).returncode:
+        print(f"{_TWINE} is not to be had here: the descriptions were not checked", file=sys.stderr)
+        return
+    files = sorted(file for file in target.iterdir() if file.suffix in (".whl", ".gz"))
+    checked = subprocess.run([*twine, "check", "--strict", *files], check=False)
+    if checked.returncode or not files:
+        raise LocalError(f"the packages in {target} were refused, as shown above")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.packages")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("build").add_argument("folder", type=Path)
+    verbs.add_parser("check").add_argument("folder", type=Path)
+    chart = verbs.add_parser("chart")
+    chart.add_argument("folder", type=Path)
+    chart.add_argument("--images", type=Path, metavar="FILE", help="their names with digests")
     verbs.add_parser("version").add_argument("number")
     verbs.add_parser("home").add_argument("url")
     options = parser.parse_args(arguments)
     if options.verb == "build":
         build(options.folder.absolute())
+    elif options.verb == "check":
+        check(options.folder.absolute())
+    elif options.verb == "chart":
+        images = options.images.read_text().split() if options.images else []
+        print(pack(options.folder.absolute(), images))
     elif options.verb == "home":
         set_home(options.url)
     else:

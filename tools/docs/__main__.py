@@ -2,7 +2,8 @@
 
 `build` makes the site and fails for a dead link, a dead anchor or an outdated page. `serve` shows it
 while you write. `write` generates the reference pages from the code. `deploy VERSION` commits the
-site of a version to the branch gh-pages, without a push.
+site of a version to the branch gh-pages, without a push. The alias `latest` and the start page lead
+to it; with `--beside` they do not, unless there is no other version yet.
 """
 
 import argparse
@@ -31,6 +32,7 @@ def main() -> int:
     verbs.add_parser("write", help="generate the reference pages from the code")
     deploy = verbs.add_parser("deploy", help="commit the site to the branch gh-pages")
     deploy.add_argument("version", help="such as 0.1; the alias latest then leads to it")
+    deploy.add_argument("--beside", action="store_true", help="leave the alias where it is")
     options = parser.parse_args()
     if options.verb == "write":
         for file in write():
@@ -49,8 +51,7 @@ def main() -> int:
                 options.address,
             )
         case "deploy":
-            version = ("--update-aliases", options.version, "latest")
-            return _run("mike.driver", "main", "deploy", "--config-file", CONFIG, *version)
+            return _deploy(options.version, options.beside)
     folder = options.folder if options.verb else SITE
     code = _run(
         "mkdocs.__main__", "cli", "build", "--config-file", CONFIG, "--strict", "--site-dir", folder
@@ -66,6 +67,20 @@ def check() -> None:
     if wrong:
         names = ", ".join(str(file.relative_to(ROOT)) for file in wrong)
         raise LocalError(f"{names} differ from the code: run `./run docs write`")
+
+
+def _deploy(version: str, beside: bool) -> int:
+    mike = ("mike.driver", "main")
+    names = (version,) if beside else ("--update-aliases", version, "latest")
+    code = _run(*mike, "deploy", "--config-file", CONFIG, *names)
+    if code or (beside and _has_start_page()):
+        return code
+    return _run(*mike, "set-default", "--config-file", CONFIG, version if beside else "latest")
+
+
+def _has_start_page() -> bool:
+    command = ["git", "cat-file", "-e", "gh-pages:index.html"]
+    return not subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode
 
 
 def _run(module: str, function: str, *words: str | Path) -> int:

@@ -2,6 +2,7 @@
 
     ./run images                          all, as kstorm-<target>:<version of kstorm>
     ./run images bolt acker --tag dev1    some, with your own tag
+    ./run images --push ghcr.io/you       all, and each to that registry, for this kind of machine
     ./run images --topology examples/docker/Dockerfile --name wordcount
                                           also wordcount-spout, -bolt and -acker, made from ours
 
@@ -24,6 +25,7 @@ from kstorm.dev.command_exit import run_command
 from kstorm.dev.jars import fix_spark, lay_out
 from kstorm.errors import LocalError
 from tools.images.engine import Engine, find_engine, load
+from tools.images.push import built, push
 from tools.images.registries import write_secrets
 
 SERVICES: Final = ("spout", "bolt", "acker")
@@ -40,6 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Build the requested images. Return the exit code. Raises `LocalError` if a build fails."""
     options = parse(argv)
     engine = find_engine()
+    if options.built:
+        push(engine, built(engine, options.targets, options.tag), options.push, options.digests)
+        return 0
     base = options.base or default_base()
     if not engine.has(base):
         _pull(engine, base)
@@ -52,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             load(image, loader)
     print(table({image: engine.size(image) for image in images}, engine.size(base)))
     print(f"the list of its parts is in {folder}, and in the image in {_PARTS}")
+    if options.push:
+        push(engine, images, options.push, options.digests)
     return 0
 
 
@@ -74,7 +81,18 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--name", default="topology", help="name of its images: NAME-spout … (default: %(default)s)"
     )
+    parser.add_argument(
+        "--push", metavar="REGISTRY", help="push each to this registry, such as ghcr.io/you"
+    )
+    parser.add_argument(
+        "--built", action="store_true", help="with --push: push existing images, build none"
+    )
+    parser.add_argument(
+        "--digests", type=Path, metavar="FILE", help="with --push: write what was pushed to a file"
+    )
     options = parser.parse_args(argv)
+    if (options.built or options.digests) and not options.push:
+        parser.error("--built and --digests need --push")
     if unknown := sorted(set(options.targets) - set(TARGETS)):
         parser.error(f"there is no target {unknown[0]!r}: give some of {', '.join(TARGETS)}")
     if not _TAG.fullmatch(options.tag):

@@ -87,9 +87,9 @@ def jars(root: Path) -> Iterator[dict[str, Any]]:
 
 
 def java(root: Path) -> Iterator[dict[str, Any]]:
-    """Yield the small Java of the servers. Debian's Java is among Debian's packages."""
+    """Yield the Java of Spark and the servers, which is not installed as a package of Debian."""
     release = root / "opt/java/release"
-    if release.is_file() and not (root / "opt/java").is_symlink():
+    if release.is_file():
         version = re.findall(r'^JAVA_VERSION="(.*)"$', release.read_text(), re.MULTILINE)[0]
         yield _component(
             "openjdk",

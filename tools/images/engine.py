@@ -3,10 +3,12 @@ otherwise buildah."""
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,6 +73,13 @@ class Engine(ABC):
     def pull(self, image: str) -> None: ...
 
     @abstractmethod
+    def push(self, image: str, name: str, *, plain_http: bool = False) -> str:
+        """Push `image` to a registry as `name`, and return the digest there."""
+
+    def login(self, host: str, user: str, password: str) -> None:
+        _run(self._build[0], "login", "--username", user, "--password-stdin", host, stdin=password)
+
+    @abstractmethod
     def size(self, image: str) -> int:
         """Return the total unpacked size of all layers, in bytes."""
 
@@ -89,6 +98,11 @@ class Docker(Engine):
 
     def pull(self, image: str) -> None:
         _run("docker", "pull", "--quiet", image)
+
+    def push(self, image: str, name: str, *, plain_http: bool = False) -> str:
+        """Push it. docker itself decides about TLS: it needs none for localhost."""
+        _run("docker", "tag", image, name)
+        return _digest(_run("docker", "push", name), name)
 
     def size(self, image: str) -> int:
         return int(_run("docker", "image", "inspect", "--format", "{{.Size}}", image))
@@ -120,6 +134,14 @@ class Buildah(Engine):
 
     def pull(self, image: str) -> None:
         _run("buildah", "pull", "--quiet", image)
+
+    def push(self, image: str, name: str, *, plain_http: bool = False) -> str:
+        with tempfile.NamedTemporaryFile("r") as file:
+            verify = f"--tls-verify={str(not plain_http).lower()}"
+            # Docker's format is what a registry gets from docker too.
+            how = ("--quiet", "--format", "docker", verify, "--digestfile", file.name)
+            _run("buildah", "push", *how, image, f"docker://{name}")
+            return _digest(file.read(), name)
 
     def size(self, image: str) -> int:
         manifest: dict[str, Any] = json.loads(
@@ -172,8 +194,17 @@ def _succeeds(*command: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _digest(text: str, name: str) -> str:
+    found = re.search(r"sha256:[0-9a-f]{64}", text)
+    if found is None:
+        raise LocalError(
+            f"{name} was pushed, but no digest was reported: {text.strip() or 'nothing'}"
+        )
+    return found[0]
+
+
+def _run(*command: str, stdin: str | None = None) -> str:
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LocalError(
             f"{shlex.join(command)} failed: {done.stderr.strip() or f'exit code {done.returncode}'}"

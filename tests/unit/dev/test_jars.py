@@ -31,7 +31,7 @@ from kstorm.dev.jars import (
 from kstorm.dev.java import spark_home
 from kstorm.dev.pipeline import jars_for
 from kstorm.dev.ports import reserve_port
-from kstorm.errors import LocalError
+from kstorm.errors import ConfigError, LocalError
 from tests.unit.dev.conftest import Eventually
 
 SETTINGS = """\
@@ -265,7 +265,30 @@ def test_jars_are_fetched_without_spark(
 
 
 @pytest.mark.usefixtures("without_spark", "repository")
+def test_dead_proxy_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remedy depends on who did not answer: the registry, a mirror, or the proxy."""
+    proxy = f"127.0.0.1:{reserve_port()}"
+    monkeypatch.delenv("KSTORM_MAVEN_REPOSITORY", raising=False)
+    monkeypatch.delenv("https_proxy", raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://me:secret@{proxy}")
+    with pytest.raises(LocalError) as refused:
+        kafka_jars()
+    said = str(refused.value)
+    assert f"The proxy of HTTPS_PROXY is http://…@{proxy}" in said
+    assert "secret" not in said
+
+
+@pytest.mark.usefixtures("without_spark", "repository")
+def test_repository_that_is_no_url_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSTORM_MAVEN_REPOSITORY", "mirror.example.com/maven2")
+    with pytest.raises(ConfigError, match=r"is 'mirror\.example\.com/maven2', which is not a URL"):
+        kafka_jars()
+
+
+@pytest.mark.usefixtures("without_spark", "repository")
 def test_missing_network_without_spark_names_the_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KSTORM_MAVEN_REPOSITORY", f"http://127.0.0.1:{reserve_port()}/")
-    with pytest.raises(LocalError, match=r"could not be fetched: .*KSTORM_MAVEN_REPOSITORY"):
+    with pytest.raises(
+        LocalError, match=r"could not be fetched: .*KSTORM_MAVEN_REPOSITORY is http://127"
+    ):
         kafka_jars()

@@ -95,3 +95,16 @@ def test_name_that_cannot_be_used(
     assert line.startswith("kstorm new: ")
     assert problem in line
     assert list(tmp_path.iterdir()) == [tmp_path / "there"]
+
+
+def test_folder_that_cannot_be_made_costs_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def forbidden(self: Path, *_arguments: object, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "mkdir", forbidden)
+    assert main(["words"]) == 2
+    says = f"kstorm new: {tmp_path / 'words'} cannot be made: Permission denied\n"
+    assert capsys.readouterr().err == says

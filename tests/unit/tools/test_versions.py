@@ -46,7 +46,11 @@ def test_packages_and_chart_have_the_version_of_the_library() -> None:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """Return a copy of the files that have versions and links."""
-    for file in [*ROOT.glob("*/*/pyproject.toml"), *ROOT.glob("**/Chart.yaml")]:
+    for file in [
+        *ROOT.glob("*/*/pyproject.toml"),
+        *ROOT.glob("helm/*/Chart.yaml"),
+        ROOT / ".github/CODEOWNERS",
+    ]:
         (copied := tmp_path / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, copied)
     for name in ("pyproject.toml", "shared/pyproject.toml"):
@@ -79,6 +83,13 @@ def test_links_are_set_everywhere_and_again(copy: Path) -> None:
     chart = yaml.safe_load((copy / "helm/kstorm/Chart.yaml").read_text())
     assert chart["home"] == "https://github.com/second/kstorm"
     assert chart["sources"] == ["https://github.com/second/kstorm"]
+    links = yaml.safe_load(chart["annotations"]["artifacthub.io/links"])
+    assert [link["url"] for link in links] == [
+        "https://github.com/second/kstorm/tree/main/docs",
+        "https://github.com/second/kstorm/issues",
+    ]
+    assert "github.com/first" not in (copy / "helm/kstorm/Chart.yaml").read_text()
+    assert (copy / ".github/CODEOWNERS").read_text().endswith("\n* @second\n")
     with pytest.raises(ConfigError, match=r"^kstorm\.org is not a repository on GitHub"):
         set_home("kstorm.org", copy)
 

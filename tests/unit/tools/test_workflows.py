@@ -2,6 +2,9 @@
 
 import os
 import re
+import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +45,65 @@ def test_jobs_may_only_read_unless_they_say_so(workflow: Path) -> None:
     assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
     for name, job in jobs(workflow).items():
         if "permissions" in job:
-            assert name in {"packages", "chart", "site"}
+            assert name in {"packages", "images", "chart", "site"}
+
+
+def test_scripts_get_the_arguments_that_they_name() -> None:
+    """A script's second comment is its usage; a step must give every argument without brackets."""
+    for workflow in WORKFLOWS:
+        for command in commands(workflow):
+            program, *words = shlex.split(command)
+            if not program.startswith(".ci/"):
+                continue
+            usage = re.search(
+                rf"(?m)^#   {program}((?: \[?[A-Z|a-z]+\]?)*)(?:    |$)",
+                (ROOT / program).read_text(),
+            )
+            names = usage[1].split() if usage else []
+            least = [name for name in names if not name.startswith("[")]
+            assert len(least) <= len(words) <= len(names), command
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_jobs_need_jobs_that_exist_and_artifacts_that_are_uploaded(workflow: Path) -> None:
+    """What a job downloads must come from a job that it needs, at once or in turn."""
+    found = jobs(workflow)
+    for name, job in found.items():
+        before = needed(found, name)
+        uploads = [
+            step["with"]["name"]
+            for one in before
+            for step in found[one]["steps"]
+            if step.get("uses", "").startswith("actions/upload-artifact@")
+        ]
+        for step in job["steps"]:
+            if step.get("uses", "").startswith("actions/download-artifact@"):
+                wanted = step["with"].get("name") or step["with"]["pattern"].removesuffix("*")
+                assert any(upload.startswith(wanted) for upload in uploads), (name, wanted)
+
+
+def needed(found: dict[str, Any], name: str) -> set[str]:
+    needs = found[name].get("needs", [])
+    direct = {needs} if isinstance(needs, str) else set(needs)
+    return direct.union(*(needed(found, one) for one in direct))
+
+
+def test_actionlint_finds_nothing() -> None:
+    """`.ci/lint-workflows` builds it, if Go is there."""
+    cache = Path(os.environ.get("KSTORM_CACHE", Path.home() / ".cache" / "kstorm"))
+    places = [str(folder) for folder in cache.glob("actionlint-*")]
+    actionlint = shutil.which("actionlint", path=os.pathsep.join([os.environ["PATH"], *places]))
+    if actionlint is None:
+        pytest.skip("there is no actionlint: .ci/lint-workflows builds it")
+    done = subprocess.run([actionlint, *WORKFLOWS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_owners_are_of_every_file() -> None:
+    """`./run packages home` sets the owner."""
+    lines = (ROOT / ".github" / "CODEOWNERS").read_text().splitlines()
+    [rule] = [line for line in lines if not line.startswith("#")]
+    assert re.fullmatch(r"\* @[\w/-]+", rule)
 
 
 def test_every_python_of_the_packages_is_tested() -> None:

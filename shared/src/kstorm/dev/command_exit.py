@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from kstorm.dev.failure_causes import disk_full
+from kstorm.dev.paths import cache_directory
 from kstorm.errors import ConfigError, KstormError
 from kstorm.printable import printable
 
@@ -60,11 +61,23 @@ def _about_disk(error: OSError) -> str | None:
     if error.errno in _FULL:
         return disk_full(Path(path).absolute().parent)
     if error.errno in _FORBIDDEN and isinstance(error.filename, str):
-        return (
-            f"this user may not write {path} ({os.strerror(error.errno)}). Use a checkout in a folder of your own;"
-            " KSTORM_CACHE and UV_CACHE_DIR choose other folders than ~/.cache for the caches"
-        )
+        return f"this user may not write {path} ({os.strerror(error.errno)}). {_other_place(Path(path))}"
     return None
+
+
+def _other_place(path: Path) -> str:
+    """Name the variable that moves the file elsewhere."""
+    if "UV" in os.environ:  # `./run` sets it
+        return (
+            "Use a checkout in a folder of your own; KSTORM_CACHE and UV_CACHE_DIR choose other folders than"
+            " ~/.cache for the caches"
+        )
+    cache = cache_directory()
+    if path == cache or path in cache.parents or cache in path.parents:
+        return "Set KSTORM_CACHE to a folder that this user may write: kstorm keeps the jars there"
+    return (
+        "Work in a folder of your own, or set KSTORM_HOME to one: kstorm keeps state and logs there"
+    )
 
 
 def _not_lost(what: "sys.UnraisableHookArgs") -> None:

@@ -28,7 +28,7 @@ from kstorm.dev.jar_fixes import fix_jars
 from kstorm.dev.java import find_java, spark_home
 from kstorm.dev.java_trust import trust_options
 from kstorm.dev.logged_command import LoggedCommand
-from kstorm.dev.maven import MIRROR, PinnedJar, download
+from kstorm.dev.maven import PinnedJar, download, where
 from kstorm.dev.paths import cache_directory, exclusive
 from kstorm.dev.stage_progress import StageProgress
 from kstorm.dev.stage_times import note_stage_time
@@ -298,7 +298,7 @@ def _fetch_by_maven(parts: Sequence[_Part]) -> Iterator[int]:
             for arrived in download(part.jars, part.unfinished / "jars"):
                 yield before + arrived
         except OSError as error:
-            remedy = explain_fetch(str(error), part.unfinished, MIRROR) or f"{error}. {MIRROR}"
+            remedy = explain_fetch(str(error), part.unfinished, where()) or f"{error}. {where()}"
             raise LocalError(
                 f"the jars of {part.set_name} could not be fetched: {remedy}"
             ) from None

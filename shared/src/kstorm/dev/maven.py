@@ -4,17 +4,22 @@
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from kstorm.errors import ConfigError
 
 _PARALLEL: Final = 8
 _TIMEOUT_SECS: Final = 60.0
 _CHUNK_BYTES: Final = 1 << 16
 
-MIRROR: Final = "HTTPS_PROXY names a proxy, and KSTORM_MAVEN_REPOSITORY the URL of a mirror."
+_VARIABLE: Final = "KSTORM_MAVEN_REPOSITORY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,32 @@ class PinnedJar:
     def file_name(self) -> str:
         """The name of the jar's file in the cache."""
         return f"{self.artifact}-{self.version}.jar"
+
+
+def where() -> str:
+    """Return the end of an error message: the place of the jars, and how to choose another."""
+    chosen = os.environ.get(_VARIABLE)
+    scheme = urlsplit(chosen or "https:").scheme
+    said = f"{_VARIABLE} is {_without_login(chosen)}" if chosen else ""
+    if proxy := getproxies().get(scheme):
+        via = f"the proxy of {scheme.upper()}_PROXY is {_without_login(proxy)}"
+        said = f"{said}, and {via}" if said else via
+    if said:
+        return f"{said[0].upper()}{said[1:]}." if not chosen else f"{said}."
+    return f"HTTPS_PROXY names a proxy, and {_VARIABLE} the URL of a mirror."
+
+
+def _without_login(url: str) -> str:
+    return re.sub(r"//[^/@]*@", "//…@", url)
+
+
+def _repository(default: str) -> str:
+    chosen = os.environ.get(_VARIABLE)
+    if chosen and not re.match(r"https?://[^/]", chosen):
+        raise ConfigError(
+            f"{_VARIABLE} is {chosen!r}, which is not a URL: give one such as https://mirror.example.com/maven2"
+        )
+    return (chosen or default).rstrip("/")
 
 
 def download(jars: Sequence[PinnedJar], folder: Path) -> Iterator[int]:
@@ -54,7 +85,7 @@ def _download(jar: PinnedJar, folder: Path) -> None:
     from maven_artifact.requestor import Requestor
     from maven_artifact.resolver import Resolver
 
-    repository = os.environ.get("KSTORM_MAVEN_REPOSITORY", Resolver.default().base).rstrip("/")
+    repository = _repository(Resolver.default().base)
     url = Artifact(jar.group, jar.artifact, jar.version).uri(repository)
     unfinished = folder / f".{jar.file_name}"
     with (

@@ -21,6 +21,7 @@ from rich.text import Text
 from kstorm.dev.command_exit import run_command
 from kstorm.dev.embedded_server import ServerEndedError
 from kstorm.dev.endpoints import Endpoints, open_endpoints
+from kstorm.dev.installed import InstalledVersion
 from kstorm.dev.jars import prepare_servers
 from kstorm.dev.live_view import LiveView
 from kstorm.dev.local_processes import LocalProcesses
@@ -115,6 +116,7 @@ class _DevRun:
     endpoints: Endpoints
     url: str
     errors: LoggedErrors = field(default_factory=LoggedErrors)
+    installed: InstalledVersion = field(default_factory=InstalledVersion)
 
     def run(self, topology: Topology) -> None:
         """Run until Ctrl-C."""
@@ -142,6 +144,7 @@ class _DevRun:
                 self._say("the processes start again when you change the code", "yellow")
                 while (new := self._new_version(topology, changed)) is None:
                     changed.wait()
+                self.installed.check()
                 return new
             except BaseException:
                 processes.kill()
@@ -156,6 +159,8 @@ class _DevRun:
         except BaseException:
             processes.kill()
             raise
+        if new is not None:
+            self.installed.check()
         return new
 
     def _processes(self, topology: Topology) -> LocalProcesses:

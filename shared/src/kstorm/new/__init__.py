@@ -61,8 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         folder = make(options.name, options.template, Path.cwd())
-    except (ConfigError, OSError) as error:
+    except ConfigError as error:
         print(f"kstorm new: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        place = error.filename or Path.cwd()
+        print(f"kstorm new: {place} cannot be made: {error.strerror}", file=sys.stderr)
         return 2
     print(f"{folder.name} is in {folder}. Its README.md explains how to test, run and deploy it:\n")
     print(f"    cd {folder.name}")
