@@ -36,10 +36,11 @@ from kstorm.errors import LocalError
 _LOGGING: Final = "2.26.1"
 _OLD_LOGGING: Final = "1.7.36"
 _NETTY: Final = "4.1.137.Final"
+_SPARK_NETTY: Final = "4.2.20.Final"
 _LZ4: Final = "at.yawk.lz4:lz4-java:1.11.4"
-# The two series of Jackson that still get fixes. Spark needs 2.18, Kafka takes the other.
+# Two series of Jackson that still get fixes. Kafka 3.9 needs the older one.
 _JACKSON: Final = "2.21.8"
-_SPARK_JACKSON: Final = "2.18.9"
+_OLD_JACKSON: Final = "2.18.9"
 
 _ROOTS: Final = {
     KAFKA_SET: (
@@ -56,17 +57,18 @@ _ROOTS: Final = {
         f"org.slf4j:slf4j-reload4j:{_OLD_LOGGING}",
         f"io.netty:netty-handler:{_NETTY}",
         f"io.netty:netty-transport-native-epoll:{_NETTY}",
-        f"com.fasterxml.jackson.core:jackson-databind:{_SPARK_JACKSON}",
-        f"com.fasterxml.jackson.dataformat:jackson-dataformat-csv:{_SPARK_JACKSON}",
-        f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_SPARK_JACKSON}",
+        f"com.fasterxml.jackson.core:jackson-databind:{_OLD_JACKSON}",
+        f"com.fasterxml.jackson.dataformat:jackson-dataformat-csv:{_OLD_JACKSON}",
+        f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_OLD_JACKSON}",
         "com.fasterxml.jackson.module:jackson-module-scala_2.13:2.18.8",
         _LZ4,
     ),
     SPARK_SET: (
         f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}",
         f"org.apache.spark:spark-avro_2.13:{SPARK_VERSION}",
-        f"io.delta:delta-spark_2.13:{DELTA_VERSION}",
+        f"io.delta:delta-spark_{'.'.join(SPARK_VERSION.split('.')[:2])}_2.13:{DELTA_VERSION}",
         "org.apache.kafka:kafka-clients:3.9.2",
+        f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_JACKSON}",
     ),
     S3_SET: (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",),
 }
@@ -75,52 +77,41 @@ _ROOTS: Final = {
 # there.
 _MENDED: Final = (
     _LZ4,
-    # Up to 4.0.3, AES-GCM between driver and executors loses every message of a connection except
-    # the first (SPARK-56227).
-    "org.apache.spark:spark-network-common_2.13:4.0.4",
-    f"org.apache.zookeeper:zookeeper:{ZOOKEEPER_VERSION}",
-    f"org.apache.zookeeper:zookeeper-jute:{ZOOKEEPER_VERSION}",
     *(
         f"org.apache.logging.log4j:log4j-{part}:{_LOGGING}"
-        for part in ("1.2-api", "api", "core", "slf4j2-impl")
+        for part in ("1.2-api", "api", "core", "slf4j2-impl", "layout-template-json")
     ),
-    f"org.apache.logging.log4j:log4j-layout-template-json:{_LOGGING}",
     *(
-        f"io.netty:netty-{part}:{_NETTY}"
+        f"io.netty:netty-{part}:{_SPARK_NETTY}"
         for part in (
-            *(
-                "all",
-                "buffer",
-                "codec",
-                "codec-dns",
-                "codec-http",
-                "codec-http2",
-                "codec-socks",
-                "common",
-                "handler",
-            ),
-            *("handler-proxy", "resolver", "resolver-dns", "transport", "transport-classes-epoll"),
-            *("transport-classes-kqueue", "transport-native-unix-common"),
+            "all",
+            "buffer",
+            "codec",
+            "codec-base",
+            "codec-compression",
+            "codec-dns",
+            "codec-http",
+            "codec-http2",
+            "codec-socks",
+            "common",
+            "handler",
+            "handler-proxy",
+            "resolver",
+            "resolver-dns",
+            "transport",
+            "transport-classes-epoll",
+            "transport-classes-kqueue",
+            "transport-native-unix-common",
         )
     ),
-    *(
-        f"com.fasterxml.jackson.core:jackson-{part}:{_SPARK_JACKSON}"
-        for part in ("annotations", "core", "databind")
-    ),
-    f"com.fasterxml.jackson.dataformat:jackson-dataformat-yaml:{_SPARK_JACKSON}",
-    f"com.fasterxml.jackson.datatype:jackson-datatype-jsr310:{_SPARK_JACKSON}",
-    "com.fasterxml.jackson.module:jackson-module-scala_2.13:2.18.8",
+    *(f"com.fasterxml.jackson.core:jackson-{part}:{_JACKSON}" for part in ("core", "databind")),
+    f"com.fasterxml.jackson.dataformat:jackson-dataformat-yaml:{_JACKSON}",
+    f"com.fasterxml.jackson.datatype:jackson-datatype-jsr310:{_JACKSON}",
+    f"com.fasterxml.jackson.module:jackson-module-scala_2.13:{_JACKSON}",
     *(
         f"io.vertx:vertx-{part}:4.5.27"
-        for part in ("core", "auth-common", "web-client", "web-common")
+        for part in ("core", "auth-common", "uri-template", "web-client", "web-common")
     ),
-    *(f"org.glassfish.jersey.core:jersey-{part}:3.0.18" for part in ("client", "common", "server")),
-    "org.glassfish.jersey.containers:jersey-container-servlet:3.0.18",
-    "org.glassfish.jersey.containers:jersey-container-servlet-core:3.0.18",
-    "org.glassfish.jersey.inject:jersey-hk2:3.0.18",
-    *(f"org.apache.avro:avro{part}:1.12.1" for part in ("", "-ipc", "-mapred")),
-    "org.apache.commons:commons-lang3:3.20.0",
-    "io.airlift:aircompressor:2.0.3",
 )
 
 

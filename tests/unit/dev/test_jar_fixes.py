@@ -17,7 +17,7 @@ from kstorm.dev.java import spark_home
         ("log4j-1.2-api", "2.26.1"),
         ("netty-transport-native-epoll", "4.1.118.Final-linux-x86_64"),
         ("orc-core", "2.1.2-shaded-protobuf"),
-        ("spark-sql-kafka-0-10_2.13", "4.0.0"),
+        ("spark-sql-kafka-0-10_2.13", "4.2.0"),
         ("zstd-jni", "1.5.6-9"),
     ],
 )
@@ -63,7 +63,7 @@ def test_unused_jars_are_removed(tmp_path: Path) -> None:
     )
     (jars / "connect-repl").mkdir()
     assert fix_jars(jars, []) == sorted([*gone, "connect-repl"])
-    assert not unused("spark-sql_2.13-4.0.0.jar")
+    assert not unused("spark-sql_2.13-4.2.0.jar")
 
 
 def test_each_replacement_replaces_something() -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from kstorm_pipeline.__main__ import main, make_parser
-from kstorm_pipeline.encryption import refuse_unmended
-from kstorm_pipeline.errors import PipelineError, SettingsError
+from kstorm_pipeline.errors import SettingsError
 from kstorm_pipeline.settings import Settings, help_texts, load
 
 RUN = ["run", "--tables", "tables", "--topic", "words", "--bootstrap-servers", "127.0.0.1:9092"]
@@ -130,17 +129,6 @@ def test_mounted_spark_conf_accepts_secrets(tmp_path: Path) -> None:
     }
     file.write_text(json.dumps(secrets))
     assert loaded(SPARK_CONF_FILE=str(file)).spark_conf == secrets
-
-
-def test_broken_encryption_is_refused(tmp_path: Path) -> None:
-    """The jar of `pyspark` 4.0.0 has the bug. Without encryption it is accepted."""
-    jar = tmp_path / "spark-network-common_2.13-4.0.0.jar"
-    jar.touch()
-    with pytest.raises(PipelineError, match=f"{jar} cannot encrypt: replace it by version 4.0.4"):
-        refuse_unmended({"spark.network.crypto.enabled": "true"}, tmp_path)
-    refuse_unmended({}, tmp_path)
-    jar.rename(tmp_path / "spark-network-common_2.13-4.0.4.jar")
-    refuse_unmended({"spark.network.crypto.enabled": "true"}, tmp_path)
 
 
 @pytest.mark.parametrize(

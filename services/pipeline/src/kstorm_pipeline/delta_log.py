@@ -116,10 +116,13 @@ class DeltaLog:
             actions.add(from_json(each))
         nothing = self._jvm.scala.Option.empty()
         mode = self._jvm.org.apache.spark.sql.SaveMode.Append
-        write = getattr(delta, "DeltaOperations$Write")(mode, nothing, nothing, nothing)
+        write = getattr(delta, "DeltaOperations$Write")
+        # Delta adds options from release to release, all of them optional.
+        options = write._java_lang_class.getConstructors()[0].getParameterCount() - 1
         transaction.registerPostCommitHook(getattr(getattr(delta.hooks, "AutoCompact$"), "MODULE$"))
         transaction.commit(
-            self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), write
+            self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(),
+            write(mode, *[nothing] * options),
         )
         return True
 

@@ -14,7 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kstorm_pipeline.encryption import STRONG, refuse_unmended
+from kstorm_pipeline.encryption import STRONG
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.setting_values import Mounted, is_url
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from kstorm_pipeline.settings import Settings
 
 PACKAGES = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-    "org.apache.spark:spark-avro_2.13:4.0.0",
-    "io.delta:delta-spark_2.13:4.0.0",
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-avro_2.13:4.2.0",
+    "io.delta:delta-spark_4.2_2.13:4.4.0",
     "org.apache.kafka:kafka-clients:3.9.2",
 )
 """Spark's additional packages, if no jars are given."""
@@ -58,7 +58,6 @@ def start_spark(settings: Settings) -> SparkSession:
         **_conf(settings),
         **settings.spark_conf,
     }
-    refuse_unmended(conf)
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
@@ -115,6 +114,10 @@ def _conf(settings: Settings) -> dict[str, str]:
         "spark.databricks.delta.autoCompact.enabled": str(settings.trigger == "continuous").lower(),
         # The source of a merge is cached already, and recomputed from the same rows if it is lost.
         "spark.databricks.delta.merge.materializeSource": "none",
+        # Otherwise Delta refuses to merge a cached source that it has not materialized itself.
+        "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
+        # Arrow's functions need Pandas, which nothing else does.
+        "spark.sql.execution.pythonUDF.arrow.enabled": "false",
         # A batch is cached for seconds, and spills to disk. Compressing it took half as long as
         # computing it.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",

@@ -38,10 +38,10 @@ KAFKA_VERSION: Final = "4.1.2"
 # The last series that can keep its metadata in ZooKeeper. Only the test of `ZkHosts` uses it.
 OLD_KAFKA_VERSION: Final = "3.9.2"
 ZOOKEEPER_VERSION: Final = "3.9.5"
-SPARK_VERSION: Final = "4.0.0"
-DELTA_VERSION: Final = "4.0.0"
+SPARK_VERSION: Final = "4.2.0"
+DELTA_VERSION: Final = "4.4.0"
 # The Hadoop that `pyspark` ships.
-HADOOP_VERSION: Final = "3.4.1"
+HADOOP_VERSION: Final = "3.5.0"
 
 KAFKA_SET: Final = f"kafka-{KAFKA_VERSION}"
 OLD_KAFKA_SET: Final = f"kafka-{OLD_KAFKA_VERSION}"
