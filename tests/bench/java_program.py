@@ -15,7 +15,7 @@ from typing import Final
 from kstorm.dev.command_exit import run_command
 from kstorm.dev.jars import parse_list
 from kstorm.dev.java import Java, find_java
-from kstorm.dev.maven import MIRROR, PinnedJar, download
+from kstorm.dev.maven import PinnedJar, download, where
 from kstorm.dev.paths import cache_directory, exclusive
 from kstorm.errors import LocalError
 from tests.bench.run_parameters import from_environment
@@ -71,7 +71,7 @@ def fetch(list_name: str) -> list[Path]:
                 pass
         except OSError as error:
             raise LocalError(
-                f"the jars of {list_name} cannot be fetched: {error}. {MIRROR}"
+                f"the jars of {list_name} cannot be fetched: {error}. {where()}"
             ) from None
         return [_verified(folder / jar.file_name, jar) for jar in pinned]
 
