@@ -46,7 +46,8 @@ def undocumented(package: str) -> Iterator[str]:
 
 
 def _documented_by_protocols(module: ModuleType) -> Iterator[str]:
-    for protocol in filter(_is_protocol, vars(module).values()):
+    exported = (getattr(module, name) for name in module.__all__)
+    for protocol in filter(_is_protocol, exported):
         yield from (name for name, method in vars(protocol).items() if inspect.getdoc(method))
 
 

@@ -1,4 +1,4 @@
-"""What `docker/install` keeps and removes. Its programs run here on small folders."""
+"""Files that `docker/install` keeps and removes. Its programs run here on small folders."""
 
 import platform
 import re

@@ -66,7 +66,7 @@ def test_scripts_get_the_arguments_that_they_name() -> None:
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_jobs_need_jobs_that_exist_and_artifacts_that_are_uploaded(workflow: Path) -> None:
-    """What a job downloads must come from a job that it needs, at once or in turn."""
+    """A job downloads only from jobs that it needs, directly or through others."""
     found = jobs(workflow)
     for name, job in found.items():
         before = needed(found, name)

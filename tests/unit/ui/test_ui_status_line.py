@@ -65,8 +65,7 @@ def test_status_line_names_the_first_cause() -> None:
 
 
 def test_open_pages_get_the_first_cause() -> None:
-    """The stream that updates the status line ends with an error otherwise, and the page says that
-    there is no connection."""
+    """An error would end the stream of the status line, and the page would show a lost connection."""
     statuses = {"count": status(unread="no rights")}
     source = MadeUp(topology("words", _COMPONENTS, [("lines", "split")], statuses))
     with (
@@ -79,7 +78,7 @@ def test_open_pages_get_the_first_cause() -> None:
 
 
 def test_status_line_does_not_say_twice_which_process_is_missing() -> None:
-    """The sentence next to the word says it already."""
+    """The sentence next to the word names it already."""
     line = status_line(learned(count=status(not_ready="recovering")).state, DeskCounts(), (), None)
     assert line.cause == ""
 
