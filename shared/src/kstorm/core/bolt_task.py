@@ -1,7 +1,6 @@
 """One bolt task: runs the user's `execute` and sends emits and acks through the `Outbox`.
 
-There is one loop for single tuples and one path for batches. `kstorm.core.exactly_once.task` defines what
-happens around an execution with exactly-once processing.
+There is one loop for single tuples and one path for batches. `exactly_once.task` surrounds them.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
