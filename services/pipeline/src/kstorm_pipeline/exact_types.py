@@ -97,6 +97,7 @@ class Columns:
                     StructField("value", _sent(StructType(self._columns))),
                 ]
             ),
+            useArrow=False,
         )
         # If it were deterministic, Spark would call it again for each condition on its result.
         return read.asNondeterministic()
@@ -164,7 +165,7 @@ def examined(value: Column) -> Column:
 
     The reason is why no VARIANT can hold the JSON, or null.
     """
-    found = sf.udf(exact_json.examiner(), columns_of("json BOOLEAN, reason STRING"))
+    found = sf.udf(exact_json.examiner(), columns_of("json BOOLEAN, reason STRING"), useArrow=False)
     return found.asNondeterministic()(value)
 
 

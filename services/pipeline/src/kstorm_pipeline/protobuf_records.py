@@ -157,6 +157,7 @@ class _ProtobufDecoder(Decoder):
         read_it = sf.udf(
             read,
             StructType([StructField("broken", StringType()), StructField("value", self._columns)]),
+            useArrow=False,
         )
         # If it were deterministic, Spark would call it again for each condition on its result.
         name = spare([*rows.columns, *self._columns.names], "read")

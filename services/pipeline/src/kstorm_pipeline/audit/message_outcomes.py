@@ -80,7 +80,7 @@ def judge_messages(
         [tuple(reading) for reading in judges], "node STRING, topic STRING, partition INT"
     )
 
-    @sf.udf("outcome STRING, place INT")
+    @sf.udf("outcome STRING, place INT", useArrow=False)
     def judged(node: str, topic: str, partition: int, offset: int) -> tuple[str, int]:
         judge = known.value[node, topic, partition]
         return judge.outcome(offset), judge.place(offset)
