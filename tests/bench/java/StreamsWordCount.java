@@ -59,6 +59,8 @@ public class StreamsWordCount {
                 exactlyOnce ? StreamsConfig.EXACTLY_ONCE_V2 : StreamsConfig.AT_LEAST_ONCE);
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, exactlyOnce ? 100 : 1000);
         settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
+        // Otherwise records of the topic of words have the times of their sentences.
+        settings.put(StreamsConfig.topicPrefix("message.timestamp.type"), "LogAppendTime");
         settings.put(StreamsConfig.producerPrefix(ProducerConfig.ACKS_CONFIG), "all");
         settings.put(StreamsConfig.producerPrefix(ProducerConfig.LINGER_MS_CONFIG), 5);
         settings.put(StreamsConfig.producerPrefix(ProducerConfig.BATCH_SIZE_CONFIG), 256 * 1024);
