@@ -1,6 +1,5 @@
 """Faults of the disks with RocksDB: full, lost, and reset to an earlier state."""
 
-import errno
 import random
 import shutil
 from pathlib import Path
@@ -8,11 +7,11 @@ from typing import Final
 
 from kstorm.dev.local_processes import Worker
 from tests.chaos.faults import Fault, HoldFor, Steps
+from tests.chaos.small_disk import fill_disk
 from tests.chaos.testbed import Testbed
 
 _FULL_SECS: Final = 6.0
 _OLDER_SECS: Final = 8.0
-_BLOCK: Final = bytes(64 * 1024)
 
 
 def fill(stage: Testbed, rng: random.Random) -> Steps:
@@ -21,7 +20,7 @@ def fill(stage: Testbed, rng: random.Random) -> Steps:
     assert worker is not None
     filler = stage.data_of(worker) / "filler"
     try:
-        _fill(filler)
+        fill_disk(filler)
         yield HoldFor(_FULL_SECS)
         worker.process.kill()
         yield HoldFor(_FULL_SECS)
@@ -70,17 +69,6 @@ def _empty(folder: Path) -> None:
             shutil.rmtree(child)
         else:
             child.unlink()
-
-
-def _fill(path: Path) -> None:
-    """Write until the disk is full."""
-    with path.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(_BLOCK)
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
 
 
 DISK_FAULTS: Final = [

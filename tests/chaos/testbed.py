@@ -3,7 +3,6 @@
 import itertools
 import os
 import random
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from kstorm.topology.topology import ACKER_COMPONENT
 from tests.chaos.brokers import Brokers, open_brokers
 from tests.chaos.findings import PartlyFailed, RecordPlace
 from tests.chaos.proxy import Proxy
+from tests.chaos.small_disk import small_disk
 from tests.chaos.tested_topology import TestedTopology
 from tests.chaos.topology import GUARANTEE_VARIABLE, PARTITIONS, SOURCE, TIMEOUT_VARIABLE
 
@@ -166,7 +166,9 @@ def open_testbed(
             },
         )
         ensure_topics(processes.topology, settings)
-        reason = stack.enter_context(_small_disk(processes.data_directory(subject.small_disk)))
+        reason = stack.enter_context(
+            small_disk(processes.data_directory(subject.small_disk), _SMALL_DISK_BYTES)
+        )
         stack.callback(processes.kill)
         processes.start()
         small = (
@@ -190,25 +192,3 @@ def open_testbed(
 
 def _listener(name: str) -> str:
     return name.replace("-", "").upper()
-
-
-@contextmanager
-def _small_disk(folder: Path) -> Iterator[str]:
-    """Mount a small file system at a folder. Yields the reason if that is impossible, or empty."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if os.geteuid() != 0:
-        yield "only root may mount a small disk"
-        return
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={_SMALL_DISK_BYTES}", "kstorm-chaos", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if mounted.returncode:
-        yield f"a small disk cannot be mounted: {mounted.stderr.strip()}"
-        return
-    try:
-        yield ""
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=False)

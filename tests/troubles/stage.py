@@ -19,6 +19,7 @@ from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import LocalError
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
+from tests.chaos.small_disk import small_disk
 from tests.integration.certificates import Authority
 from tests.troubles.feed import Feed
 from tests.troubles.topology import NAME, PARTITIONS, REFERENCE, SOURCE, topology
@@ -111,7 +112,9 @@ def open_stage(directory: Path) -> Iterator[Stage]:
                 }
             },
         )
-        reason = stack.enter_context(_small_disk(processes.data_directory(SMALL_DISK)))
+        reason = stack.enter_context(
+            small_disk(processes.data_directory(SMALL_DISK), _SMALL_DISK_BYTES)
+        )
         stage = Stage(
             directory,
             kafka,
@@ -161,25 +164,3 @@ def _await_page(url: str) -> None:
             time.sleep(0.1)
         else:
             return
-
-
-@contextmanager
-def _small_disk(folder: Path) -> Iterator[str]:
-    """Mount a small file system at a folder. Yields the reason if that is impossible, or empty."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if os.geteuid() != 0:
-        yield "only root may mount a small disk"
-        return
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={_SMALL_DISK_BYTES}", "kstorm-troubles", folder],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if mounted.returncode:
-        yield f"a small disk cannot be mounted: {mounted.stderr.strip()}"
-        return
-    try:
-        yield ""
-    finally:
-        subprocess.run(["umount", "-l", folder], check=False)

@@ -1,6 +1,5 @@
 """The twelve troubles: how each begins and ends, and what its name must contain."""
 
-import errno
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +9,11 @@ from typing import Final, Protocol
 from confluent_kafka import Producer
 
 from kstorm.errors import LocalError
+from tests.chaos.small_disk import fill_disk
 from tests.troubles.feed import Mix, message
 from tests.troubles.stage import SMALL_DISK, WITH_LOGIN, Stage
 from tests.troubles.topology import NAME, SOURCE
 
-_BLOCK: Final = bytes(64 * 1024)
 _SEND_SECS: Final = 30.0
 _OPEN_MS: Final = 120_000
 
@@ -59,13 +58,7 @@ def _full_disk(stage: Stage) -> Iterator[None]:
     if stage.no_small_disk:
         raise LocalError(stage.no_small_disk)
     filler = stage.data_of(SMALL_DISK) / "filler"
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(_BLOCK)
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
+    fill_disk(filler)
     yield
     filler.unlink()
 

@@ -38,7 +38,7 @@ class StatusLine(msgspec.Struct, frozen=True):
     late: float | None
     """Share of late tuples in the last ten minutes, from 0 to 1. None without windows."""
     cause: str
-    """The most significant bottleneck, apart from missing processes. Empty if there is none."""
+    """The most significant bottleneck, apart from missing processes, or empty."""
     more: int
     """Number of further causes."""
     counts: DeskCounts

@@ -1,1 +1,1 @@
-"""Take over what runs on Storm: its offsets, and a comparison of both outputs."""
+"""Moves a topology from Storm: takes over its offsets, and compares the outputs."""

@@ -52,7 +52,7 @@ def collect(
 ) -> Output:
     """Collect the records whose key is `wanted`.
 
-    With `only_last`, a key has its last value only. With `once`, equal records count once. With
+    `only_last` keeps only the last value of a key. With `once`, equal records count once. With
     `as_json`, values are equal if they are the same JSON, however it is written.
     """
     found = Output()

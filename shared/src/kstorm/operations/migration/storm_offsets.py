@@ -47,7 +47,7 @@ class StormOffsets(Protocol):
 
     @property
     def place(self) -> str:
-        """Where they are, for messages."""
+        """Their place, for messages."""
         ...
 
     def read(self, topic: str) -> Mapping[int, StormOffset]:
