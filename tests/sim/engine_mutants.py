@@ -214,16 +214,15 @@ def _leaves_uncommitted() -> AbstractContextManager[object]:
 
 def earlier_tenures() -> AbstractContextManager[object]:
     """Records fetched in an earlier tenure of a task are executed."""
-    begin = BoltEngine._begin_poll
+    begin = BoltEngine.begin_poll
 
-    def by_number(self: BoltEngine, item: Any, poll: Any) -> Any:
-        return begin(
-            self,
-            [(self.tenures.get(tenure.index, tenure), records) for tenure, records in item],
-            poll,
-        )
+    def by_number(self: BoltEngine, poll: Any) -> Any:
+        poll.frames = {
+            self.tenures.get(tenure.index, tenure): frames for tenure, frames in poll.frames.items()
+        }
+        return begin(self, poll)
 
-    return patch.object(BoltEngine, "_begin_poll", by_number)
+    return patch.object(BoltEngine, "begin_poll", by_number)
 
 
 def _no_drain() -> AbstractContextManager[object]:
@@ -282,7 +281,7 @@ def engine_mutants() -> list[Mutant]:
             _offsets_after_the_changelog,
             takeover,
         ),
-        Mutant("recovery: a copy of another topic is emptied", _any_topic),
+        Mutant("recovery: a copy of another topic is emptied", _any_topic, within=6000),
         Mutant(
             "bolt: the state is stored before the acks or the offset (either would do)", _state_last
         ),

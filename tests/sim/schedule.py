@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from unittest.mock import patch
 
+from kstorm.core.engine import checkpoints
 from kstorm.errors import KstormError
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.fault_phase import MOST_ROUNDS, work_among_faults, work_in_calm
@@ -79,10 +81,14 @@ def run_topology(
     report = ScheduleReport(seed, truth.messages)
     random = Random(f"faults {seed}")
     resources = {} if source is None else source.resources
-    with LocalCluster(topology, seed, resources, tell, at_once=False) as cluster:
+    chance = Random(f"intake {seed}")
+    with (
+        patch.object(checkpoints, "LONG_SECS", chance.choice((0, 0.1))),
+        LocalCluster(topology, seed, resources, tell, at_once=False) as cluster,
+    ):
         if source is not None:
             source.letters = lambda: cluster.sent(topology.dead_letters_topic)
-        _limit_intake(cluster, Random(f"intake {seed}"))
+        limit_intake(cluster, chance)
         adversary = ScheduleAdversary(cluster, source, random, fault_mix, truth.forget)
         try:
             work_among_faults(cluster, adversary, fault_steps, lambda: _expect_no_violation(truth))
@@ -196,10 +202,14 @@ def _expect_no_violation(truth: Truth) -> None:
     _expect(not truth.violations, "; ".join(truth.violations))
 
 
-def _limit_intake(cluster: LocalCluster, chance: Random) -> None:
-    """In a third of the schedules, let a process take so little input that it often has to pause."""
-    if chance.random() < 1 / 3:
-        high = chance.randint(1, 4)
+def limit_intake(cluster: LocalCluster, chance: Random) -> None:
+    """In a third of the schedules, let a process take so little input that it often has to pause.
+
+    In another third, let it take so much that polls wait in the engine, which joins them.
+    """
+    kind = chance.choice(["little", "much", "one poll"])
+    if kind != "one poll":
+        high = chance.randint(1, 4) if kind == "little" else chance.randint(5, 50)
         cluster.limit_intake(high, chance.randint(0, high))
 
 

@@ -32,7 +32,12 @@ from kstorm.testing.logs import BrokerLogs
 from kstorm.testing.process import SimulatedProcess
 from kstorm.testing.processes import BoltProcess
 from kstorm.testing.world import SimulatedWorld
-from tests.sim.engine_mutants import earlier_tenures, lives_on, offsets_first, unstable_offsets
+from tests.sim.engine_mutants import (
+    earlier_tenures,
+    lives_on,
+    offsets_first,
+    unstable_offsets,
+)
 from tests.sim.exactly_once.small_world import explore_small_world
 from tests.sim.exactly_once.world import explore_exactly_once
 from tests.sim.finished_mutants import range_mutants

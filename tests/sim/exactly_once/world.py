@@ -24,7 +24,7 @@ from tests.sim.exactly_once.components import (
     Split,
     SplitBatches,
 )
-from tests.sim.schedule import ScheduleReport, ViolationError
+from tests.sim.schedule import ScheduleReport, ViolationError, limit_intake
 
 MESSAGES = 12
 _PARTITIONS = 2
@@ -43,6 +43,7 @@ def explore_exactly_once(
     topology = exact_topology(random)
     with LocalCluster(topology, seed, tell=tell, at_once=False) as cluster:
         try:
+            limit_intake(cluster, Random(f"intake {seed}"))
             cluster.disturb(unanswered=random.choice((0.0, 0.1)))
             report.faults = _among_faults(cluster, random)
             _come_to_rest(cluster)

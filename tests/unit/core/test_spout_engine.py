@@ -9,6 +9,7 @@ import pytest
 from kstorm.core.dead_letters import LetterStamp, decode_letter
 from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import Close, Effect, Release, Send
+from kstorm.core.engine.polls import MOST_FRAMES
 from kstorm.core.wire import (
     VERSION,
     AckFrame,
@@ -217,13 +218,13 @@ def test_polls_wait_behind_all_other_work() -> None:
     spout.assign(t0=0)
     engine = spout.spouts
     (turn,) = engine.emit(spout.now)
-    completion = InputRecord(0, encode(CompletionFrame(VERSION, 0)))
+    poll = MOST_FRAMES * [InputRecord(0, encode(CompletionFrame(VERSION, 0)))]
     for _ in range(3):
-        assert engine.arrived([(engine.tenures[0], [completion])], spout.now) == []
+        assert engine.arrived([(engine.tenures[0], poll)], spout.now) == []
     assert engine.revoked([0], spout.now) == []
     spout.do([turn])
     assert numbers.notes[-1] == "close"
-    assert engine.frames_in == 1
+    assert engine.frames_in == MOST_FRAMES
     assert engine.intake.records == 0  # a revoked record no longer counts as in hand
 
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 import structlog
@@ -59,7 +60,7 @@ class Silent:
 
 
 @contextmanager
-def consumer() -> Iterator[TaskConsumer]:
+def consumer(**more: Any) -> Iterator[TaskConsumer]:
     """Builds a consumer without a connection."""
     loop = asyncio.new_event_loop()
     made = TaskConsumer(
@@ -76,6 +77,7 @@ def consumer() -> Iterator[TaskConsumer]:
         loop=loop,
         fatal=lambda error: None,
         log=structlog.get_logger(),
+        **more,
     )
     try:
         yield made
@@ -123,6 +125,48 @@ def test_a_poll_is_limited_by_bytes(fetched: int, size: int, polled: int) -> Non
             assert len(made._ready_after(cast("Message", bytes(size)))) == polled
         finally:
             made._consumer = real
+
+
+class OneRecordAPoll:
+    """A `Consumer` that has one more record of 100 bytes at each poll."""
+
+    def poll(self, timeout: float) -> Any:
+        return self
+
+    def consume(self, most: int, timeout: float) -> list[Any]:
+        return []
+
+    def error(self) -> None:
+        return None
+
+    def __len__(self) -> int:
+        return 100
+
+
+class RecordedWaits(threading.Event):
+    """Waits no time, but records for how long it should have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout or 0.0)
+        return False
+
+
+def test_the_next_poll_gathers() -> None:
+    """The pause is measured from the poll before, and begins after records only."""
+    with consumer(gathering=lambda records, size: records * size) as made:
+        real, made._consumer = made._consumer, cast("Consumer", OneRecordAPoll())
+        made._stopping = waits = RecordedWaits()
+        made._owner = Mock()
+        try:
+            made._turn()
+            made._turn()
+        finally:
+            made._consumer = real
+    assert waits.waits == [0.0, pytest.approx(100, abs=10)]
 
 
 def committed(answer: list[Committed] | Exception) -> dict[int, int]:

@@ -3,16 +3,15 @@
 Completions and failures are sent immediately. Only the ledger's rows wait for a checkpoint.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from kstorm.core.completion_box import CompletionBox
 from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Transact
-from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Routine, UserCodeJob
+from kstorm.core.engine.engine import SETTLE_SECS, Engine, Routine
 from kstorm.core.engine.journal import Journal
+from kstorm.core.engine.polls import JoinedPolls
 from kstorm.core.engine.tenure import Phase, TaskTenure
-from kstorm.core.engine.units import Unit
 from kstorm.core.exactly_once.ledger import ExactLedger
 from kstorm.core.ledger import NO_LOG, Ledger
 from kstorm.core.user_code import Steps
@@ -51,31 +50,29 @@ class AckerEngine(Engine[Ledger]):
 
     # Events.
 
-    def polled(self, item: Item[Ledger], unit: Unit, now: float) -> list[Effect]:
-        """Apply the frames and immediately emit completions to the spouts."""
-        self.now = now
-        self._polls.append(
-            UserCodeJob(lambda: [self._apply(item, unit)], partial(self._end_poll, unit))
-        )
-        return self._turn()
+    def begin_poll(self, poll: JoinedPolls[Ledger]) -> Sequence[Steps]:
+        """Apply the frames."""
+        return [self._apply(poll)]
 
-    def _apply(self, item: Item[Ledger], unit: Unit) -> Steps:
+    def _apply(self, poll: JoinedPolls[Ledger]) -> Steps:
         """Apply frames as one step: a checkpoint contains a whole poll or nothing of it."""
-        for tenure, records in item:
+        for tenure, records in poll.frames.items():
             if not tenure.works:
                 continue
             for record in records:
                 try:
                     tenure.task.apply(self._frame(AckFrame, record), record.offset)
                 except FrameError as error:
-                    self._dead_letter(record, str(error), unit, self.topic, tenure.index)
-            tenure.progress.begin(unit, records[-1].end)
+                    self._dead_letter(record, str(error), poll.unit, self.topic, tenure.index)
+            tenure.progress.begin(poll.unit, records[-1].end)
             self.frames_in += len(records)
         yield from ()
 
-    def _end_poll(self, unit: Unit) -> None:
-        self._send(unit, self._box.drain())
-        unit.close()
+    def end_poll(self, poll: JoinedPolls[Ledger]) -> None:
+        """Immediately emit the completions to the spouts."""
+        self._send(poll.unit, self._box.drain())
+        poll.unit.close()
+        poll.close()
 
     def tick(self, now: float) -> list[Effect]:
         """Age the rows once per message timeout, and take checkpoints."""

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Protocol
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.engine.checkpoints import Checkpoints
 from kstorm.core.engine.effects import Effect
-from kstorm.core.engine.engine import Item, Routine, UserCodeJob
+from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.leaving import BoltLeaving
+from kstorm.core.engine.polls import Item, JoinedPolls
 from kstorm.core.engine.sending import SendingEngine
 from kstorm.core.engine.tenure import InputRecord, TaskTenure
 from kstorm.core.engine.units import Unit
@@ -48,25 +49,6 @@ class UnobservedWork:
 
     unit: Unit | None = None
     task: BoltTask | None = None
-
-
-class Poll:
-    """A poll that is executed, or a part of one, with the progress of each task."""
-
-    __slots__ = ("began", "reached", "rest", "unit", "whole")
-
-    def __init__(self, whole: Unit) -> None:
-        whole.add()
-        self.whole = whole
-        """Done when all parts of the poll are done."""
-        self.unit = Unit(whole.delivered)
-        """Done when all results of this part have arrived."""
-        self.reached: dict[TaskTenure[BoltTask], int] = {}
-        """By task, the offset after the last executed frame."""
-        self.rest: list[tuple[TaskTenure[BoltTask], Sequence[InputRecord]]] = []
-        """Frames left for another part."""
-        self.began = 0.0
-        """Start time of its execution."""
 
 
 class BoltEngine(SendingEngine[BoltTask]):
@@ -104,7 +86,7 @@ class BoltEngine(SendingEngine[BoltTask]):
         self._resources = dict(resources or {})
         self._hooks = _hooks_of(spec.component)
         self._numbers = count(1)  # of checkpoints
-        self._poll: Poll | None = None
+        self._poll: JoinedPolls[BoltTask] | None = None
         self._late = False  # True if a job for ticks and late acks is queued
         self.leaving: BoltLeaving = self.make_leaving()
 
@@ -113,16 +95,6 @@ class BoltEngine(SendingEngine[BoltTask]):
         return Checkpoints(self)
 
     # Events.
-
-    def polled(self, item: Item[BoltTask], unit: Unit, now: float) -> list[Effect]:
-        """Execute the frames, task by task. Tasks of an async bolt run concurrently."""
-        self.now = now
-        self._polls.append(self._part(item, unit))
-        return self._turn()
-
-    def _part(self, item: Item[BoltTask], whole: Unit) -> UserCodeJob:
-        poll = Poll(whole)
-        return UserCodeJob(lambda: self._begin_poll(item, poll), lambda: self._end_poll(poll))
 
     def tick(self, now: float) -> list[Effect]:
         """Handle due executions, calls of other threads, late acks, checkpoints and commits."""
@@ -141,14 +113,15 @@ class BoltEngine(SendingEngine[BoltTask]):
 
     # Execution.
 
-    def _begin_poll(self, item: Item[BoltTask], poll: Poll) -> Sequence[Steps]:
+    def begin_poll(self, poll: JoinedPolls[BoltTask]) -> Sequence[Steps]:
+        """Execute the frames, task by task. Tasks of an async bolt run concurrently."""
         self._poll, poll.began = poll, self.now
-        active = [(tenure, records) for tenure, records in item if tenure.works]
+        active = [(tenure, frames) for tenure, frames in poll.frames.items() if tenure.works]
         if self._side_by_side:
             return [self._work([one], poll) for one in active]
         return [self._work(active, poll)] if active else []
 
-    def _work(self, share: Item[BoltTask], poll: Poll) -> Steps:
+    def _work(self, share: Item[BoltTask], poll: JoinedPolls[BoltTask]) -> Steps:
         """Execute the frames of some tasks, skipping tasks that have to leave."""
         worked = False
         for place, (tenure, records) in enumerate(share):
@@ -180,7 +153,7 @@ class BoltEngine(SendingEngine[BoltTask]):
         if record.sent:
             self.executed.append(record.sent)
 
-    def _end_poll(self, poll: Poll) -> None:
+    def end_poll(self, poll: JoinedPolls[BoltTask]) -> None:
         for tenure, reached in poll.reached.items():
             tenure.progress.begin(poll.unit, reached)
         self._poll = self._current_work.unit = None
@@ -188,10 +161,8 @@ class BoltEngine(SendingEngine[BoltTask]):
         self._flush(poll.unit)
         self.outbox.worked = 0
         self.leaving.end_poll(poll.unit)
-        if poll.rest:
-            self._jobs.appendleft(self._part(poll.rest, poll.whole))
-        else:
-            poll.whole.close()
+        if follower := poll.close():
+            self._polls.appendleft(self._job_of(follower))
 
     def _tick_steps(self, unit: Unit) -> Sequence[Steps]:
         self._current_work.unit = unit

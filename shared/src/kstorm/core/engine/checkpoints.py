@@ -18,6 +18,9 @@ from kstorm.core.engine.leaving import BoltLeaving
 from kstorm.core.engine.tenure import Phase, TaskTenure
 from kstorm.core.engine.units import Unit
 
+LONG_SECS = 0.1
+"""Results of a poll wait for the rest of it for no longer than this."""
+
 
 class Checkpoints(BoltLeaving):
     """The policy of a bolt process with at-least-once processing."""
@@ -38,6 +41,12 @@ class Checkpoints(BoltLeaving):
             self.send(unit, engine.outbox.drain_acks())
             if engine.time.sends:
                 self.send(unit, engine.time.frames())
+
+    @property
+    def breaks_off(self) -> bool:  # type: ignore[override] # computed here
+        """True if the poll takes long, so that the results so far should not wait for the rest."""
+        engine = self._engine
+        return bool(engine._poll and engine.now - engine._poll.began >= LONG_SECS)
 
     def end_poll(self, unit: Unit) -> None:
         if self._engine.stateful:

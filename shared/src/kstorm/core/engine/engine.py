@@ -28,6 +28,7 @@ from kstorm.core.engine.effects import (
 from kstorm.core.engine.intake import Intake
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.letters import LetterRecords
+from kstorm.core.engine.polls import Item, JoinedPolls
 from kstorm.core.engine.tenure import InputRecord, Phase, T, TaskTenure
 from kstorm.core.engine.units import InputProgress, Unit
 from kstorm.core.frame_limits import most_frame_bytes
@@ -40,9 +41,6 @@ from kstorm.topology import Topology
 Routine = Generator[Callable[[], bool], None, None]
 """A procedure that spans several events. It is resumed when the condition that it yielded returns
 True."""
-
-Item = Sequence[tuple[TaskTenure[T], Sequence[InputRecord]]]
-"""Records of one poll, by task."""
 
 SETTLE_SECS = 10.0
 """Longest time that a leaving task waits for its sends to arrive."""
@@ -90,9 +88,9 @@ class Engine(Generic[T]):
         self._routines: list[tuple[Routine, Callable[[], bool]]] = []
         self._job: UserCodeJob | None = None
         self._jobs: deque[UserCodeJob] = deque()
-        # Polls wait here, after all other jobs. So a task that has to leave waits for at most one
-        # poll, no matter how many are queued.
+        # Polls wait behind all other jobs, so a task that has to leave waits for at most one of them.
         self._polls: deque[UserCodeJob] = deque()
+        self._waiting: JoinedPolls[T] | None = None  # the last of them
 
     # Events.
 
@@ -133,7 +131,12 @@ class Engine(Generic[T]):
 
         `unit` is done when all their results have arrived. Records of leaving tasks are skipped.
         """
-        raise NotImplementedError
+        self.now = now
+        if self._waiting is None or self._waiting.full:
+            self._waiting = JoinedPolls()
+            self._polls.append(self._job_of(self._waiting))
+        self._waiting.join(item, unit)
+        return self._turn()
 
     def ran(self, _run: RunUserCode, now: float) -> list[Effect]:
         """A piece of user code ended."""
@@ -244,6 +247,14 @@ class Engine(Generic[T]):
     changelog = ""
     """The topic of its tasks' stored data. Empty for a kind without any."""
 
+    def begin_poll(self, poll: JoinedPolls[T]) -> Sequence[Steps]:
+        """Return the runs that execute a poll, or several that were joined."""
+        raise NotImplementedError
+
+    def end_poll(self, poll: JoinedPolls[T]) -> None:
+        """Send the results of a poll."""
+        raise NotImplementedError
+
     def make_task(self, tenure: TaskTenure[T]) -> Steps:
         """Create the task and prepare its component."""
         raise NotImplementedError
@@ -295,15 +306,20 @@ class Engine(Generic[T]):
     def _enqueue(self, runs: Callable[[], Sequence[Steps]], on_end: Callable[[], None]) -> None:
         self._jobs.append(UserCodeJob(runs, on_end))
 
+    def _job_of(self, poll: JoinedPolls[T]) -> UserCodeJob:
+        def runs() -> Sequence[Steps]:
+            if poll is self._waiting:
+                self._waiting = None
+            return self.begin_poll(poll)
+
+        return UserCodeJob(runs, lambda: self.end_poll(poll))
+
     def _run(self, steps: Callable[[], Steps]) -> Routine:
         """Run user code as a job of its own, and wait for its end."""
         yield from self._in_turn(lambda: [steps()])
 
     def _in_turn(self, runs: Callable[[], Sequence[Steps]]) -> Routine:
-        """Queue a job and wait for its end.
-
-        Without runs, it just waits until no other job is running.
-        """
+        """Queue a job and wait for its end. Without runs, wait until no other job is running."""
         ended: list[bool] = []
         self._enqueue(runs, lambda: ended.append(True))
         yield lambda: bool(ended)

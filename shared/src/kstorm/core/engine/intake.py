@@ -9,6 +9,17 @@ from kstorm.core.engine.units import Unit
 HIGH_RECORDS, LOW_RECORDS = 4000, 1000
 HIGH_BYTES, LOW_BYTES = 48 << 20, 12 << 20
 
+_SECS_A_RECORD, _SECS_A_BYTE, _MOST_SECS = 0.001, 1 / 500_000, 0.02
+
+
+def gathering_secs(records: int, size: int) -> float:
+    """Return the seconds from a poll of so many records and bytes to the next poll.
+
+    At a low rate, nothing waits longer for that. At a high rate, a poll gathers the input of up to
+    20 ms, because each poll costs a produce request for every task that gets its results.
+    """
+    return min(_MOST_SECS, records * _SECS_A_RECORD + size * _SECS_A_BYTE)
+
 
 class Intake:
     """Counts the records in progress and their bytes.

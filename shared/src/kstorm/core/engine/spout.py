@@ -7,14 +7,14 @@ it does not wait for trees of other processes.
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from math import inf
 from typing import Any, ClassVar
 
 from kstorm.core.engine.effects import Effect
-from kstorm.core.engine.engine import Item, Routine, UserCodeJob
+from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.leaving import Leaving
+from kstorm.core.engine.polls import JoinedPolls
 from kstorm.core.engine.sending import SendingEngine
 from kstorm.core.engine.tenure import TaskTenure
 from kstorm.core.engine.units import Unit
@@ -149,14 +149,6 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     def due(self) -> float:  # type: ignore[override] # computed here, an attribute in the base
         return min(self.next_turn, self.leaving.due)
 
-    def polled(self, item: Item[SpoutTask], unit: Unit, now: float) -> list[Effect]:
-        """Deliver completions to the tasks, including draining tasks."""
-        self.now = now
-        self._polls.append(
-            UserCodeJob(lambda: [self._hear(item, unit)], partial(self._flush, unit))
-        )
-        return self._turn()
-
     def tick(self, now: float) -> list[Effect]:
         """Fail trees that exceeded the timeout, and log tasks that are stuck at the pending limit."""
         self.now = now
@@ -231,15 +223,23 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             tenure.task.collector.emitted for tenure in self.tenures.values() if tenure.alive
         )
 
-    def _hear(self, item: Item[SpoutTask], unit: Unit) -> Steps:
-        for tenure, records in item:
+    def begin_poll(self, poll: JoinedPolls[SpoutTask]) -> Sequence[Steps]:
+        """Deliver completions to the tasks, including draining tasks."""
+        return [self._hear(poll)]
+
+    def end_poll(self, poll: JoinedPolls[SpoutTask]) -> None:
+        self._flush(poll.unit)
+        poll.close()
+
+    def _hear(self, poll: JoinedPolls[SpoutTask]) -> Steps:
+        for tenure, records in poll.frames.items():
             if not tenure.alive:
                 continue
             for record in records:
                 try:
                     steps = tenure.task.completed(self._frame(CompletionFrame, record), self.now)
                 except FrameError as error:
-                    self._dead_letter(record, str(error), unit, self.topic, tenure.index)
+                    self._dead_letter(record, str(error), poll.unit, self.topic, tenure.index)
                 else:
                     yield from steps
                 self.frames_in += 1

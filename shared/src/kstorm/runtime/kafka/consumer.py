@@ -94,12 +94,14 @@ class TaskConsumer(threading.Thread):
         fatal: Callable[[Exception], None],
         log: Logger,
         full: Callable[[], bool] = lambda: False,
+        gathering: Callable[[int, int], float] = lambda records, size: 0.0,
         reads: bool = True,
         from_committed: bool = False,
     ) -> None:
         """`revoke_secs` is the longest time that the owner takes to release tasks.
 
-        `full` returns True while the owner does not want more records. It is called on the
+        `full` returns True while the owner does not want more records. `gathering` returns the
+        seconds from a poll of so many records and bytes to the next one. Both are called on the
         consumer's thread. With `reads=False`, the consumer only takes part in the assignment of
         tasks, and another client reads the records. With `from_committed`, a task without a
         committed offset ends the process.
@@ -117,6 +119,7 @@ class TaskConsumer(threading.Thread):
         """True once this process has taken part in a completed rebalance, with or without tasks."""
         self._waits_until = float("inf")
         self._paused: set[int] = set()
+        self._gathering, self._next_poll = gathering, 0.0
         self._full, self._leaves = full, settings.leave_on_stop
         self.throttled = False
         """True while reading is paused because too much input is being processed."""
@@ -145,7 +148,7 @@ class TaskConsumer(threading.Thread):
         return not self.assignment and time.monotonic() > self._waits_until
 
     def ready(self, partition: int) -> None:
-        """Allow the delivery of records of a task that is now ready."""
+        """Allow the delivery of a task's records."""
         self.preparing.discard(partition)
 
     def commit(self, offsets: Mapping[int, int]) -> None:
@@ -154,7 +157,6 @@ class TaskConsumer(threading.Thread):
             self._orders.give(lambda: self._commit(offsets, asynchronous=True))
 
     async def commit_and_wait(self, offsets: Mapping[int, int]) -> None:
-        """Commit offsets and wait for the broker."""
         if offsets:
             done = self._orders.give(lambda: self._commit(offsets, asynchronous=False))
             await asyncio.wrap_future(done)
@@ -171,10 +173,7 @@ class TaskConsumer(threading.Thread):
         return self._metadata
 
     def stop(self) -> None:
-        """Revoke all tasks, leave and wait for the thread.
-
-        If it is known that this process will not come back, the group is notified.
-        """
+        """Revoke all tasks and wait for the thread. A process that will not come back leaves."""
         self._leaves = self._leaves or is_scaled_away(
             self._settings.instance, self._settings.stateful_set, self._log
         )
@@ -221,8 +220,7 @@ class TaskConsumer(threading.Thread):
     def _close(self) -> None:
         """Close the consumer, which releases the remaining tasks.
 
-        If no broker responds, librdkafka's `close` may never return. It is then abandoned, because
-        its last request is not needed.
+        Without a broker, librdkafka's `close` may never return. It is then abandoned.
         """
         caller = DeadlineExecutor("close")
         closing = caller.begin(self._consumer.close)
@@ -259,12 +257,15 @@ class TaskConsumer(threading.Thread):
         self._regulate()
         self._go_on_behind()
         self._forgotten.check(self._topic)
+        self._stopping.wait(max(0.0, self._next_poll - time.monotonic()))
         first = self._consumer.poll(_POLL_SECONDS)
         if first is None:
             return
         good = [message for message in self._ready_after(first) if self._is_record(message)]
         if good:
             self._loop.call_soon_threadsafe(self._owner.deliver, good)
+            wait = self._gathering(len(good), sum(map(len, good)))
+            self._next_poll = time.monotonic() + wait
 
     def _ready_after(self, first: Message) -> list[Message]:
         """Return a poll: the first message and what librdkafka has fetched behind it."""
@@ -295,7 +296,7 @@ class TaskConsumer(threading.Thread):
         error = message.error()
         if error is None:
             return True
-        # Check the text, because librdkafka's error code only means that the error is fatal.
+        # The code only says that the error is fatal.
         if _FENCED in error.str():
             raise FencedError(
                 f"another process runs as {self._settings.instance!r}, or a restarted broker "

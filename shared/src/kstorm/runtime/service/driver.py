@@ -22,6 +22,7 @@ from confluent_kafka import KafkaException, Message
 from kstorm.core.dead_letters import LetterStamp
 from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import RunUserCode
+from kstorm.core.engine.intake import gathering_secs
 from kstorm.errors import KstormError
 from kstorm.runtime.base import open_port
 from kstorm.runtime.base.log import Logger
@@ -188,6 +189,7 @@ class Driver(EffectRunner[E]):
             fatal=self.fatal,
             log=self.log,
             full=lambda: self.engine.intake.full,
+            gathering=gathering_secs,
             reads=self.reads,
             from_committed=self.from_committed,
         )

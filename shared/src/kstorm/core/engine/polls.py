@@ -1,0 +1,71 @@
+"""Input that is executed as one job: one poll, or several that waited for the engine.
+
+Polls are small while the input arrives evenly. An engine that is busy joins those that wait, because
+results are sent once per job, and a few large frames cost less than many small ones.
+"""
+
+from collections.abc import Sequence
+from typing import Generic
+
+from kstorm.core.engine.tenure import InputRecord, T, TaskTenure
+from kstorm.core.engine.units import Unit
+
+MOST_FRAMES, MOST_BYTES = 1000, 256 * 1024
+"""Polls are joined up to this size."""
+
+Item = Sequence[tuple[TaskTenure[T], Sequence[InputRecord]]]
+"""Records of one poll, by task."""
+
+
+class JoinedPolls(Generic[T]):
+    """The records of some polls, and how far each task has executed its own."""
+
+    __slots__ = ("_polls", "began", "frames", "number", "reached", "rest", "size", "unit")
+
+    def __init__(self) -> None:
+        self.frames: dict[TaskTenure[T], list[InputRecord]] = {}
+        self.number = self.size = 0
+        """Records, and their bytes."""
+        self.unit = Unit(self._delivered)
+        """Done when all results of this job have arrived."""
+        self.reached: dict[TaskTenure[T], int] = {}
+        """By task, the offset after the last executed record."""
+        self.rest: list[tuple[TaskTenure[T], Sequence[InputRecord]]] = []
+        """Records left for another job."""
+        self.began = 0.0
+        """Start time of its execution."""
+        self._polls: list[Unit] = []
+
+    def join(self, item: Item[T], unit: Unit) -> None:
+        """Add a poll. Its unit is done when all its results have arrived."""
+        self._add(item)
+        unit.add()
+        self._polls.append(unit)
+
+    @property
+    def full(self) -> bool:
+        return self.number >= MOST_FRAMES or self.size >= MOST_BYTES
+
+    def close(self) -> "JoinedPolls[T] | None":
+        """All its results have been sent. Returns the job for the rest, if there is any."""
+        self.frames = {}  # until the results have arrived, only the units are needed
+        if not self.rest:
+            for unit in self._polls:
+                unit.close()
+            return None
+        follower: JoinedPolls[T] = JoinedPolls()
+        follower._add(self.rest)
+        for unit in self._polls:
+            unit.add()
+        follower._polls = self._polls
+        return follower
+
+    def _add(self, item: Item[T]) -> None:
+        for tenure, records in item:
+            self.frames.setdefault(tenure, []).extend(records)
+            self.number += len(records)
+            self.size += sum(len(record.value or b"") for record in records)
+
+    def _delivered(self) -> None:
+        for unit in self._polls:
+            unit.delivered()
