@@ -50,6 +50,23 @@ def test_jar_replaces_another_version(tmp_path: Path) -> None:
     assert sorted(path.name for path in jars.iterdir()) == expected
 
 
+def test_a_replacement_for_an_earlier_version_of_pyspark_is_removed(tmp_path: Path) -> None:
+    """Two versions of Jackson, for example, end a query with a `NoSuchMethodError`.
+
+    A user's own jar stays.
+    """
+    shipped = ("jackson-annotations-2.21.jar", "netty-all-4.2.0.Final.jar")
+    jars = filled(tmp_path / "jars", *shipped, "jackson-annotations-2.18.9.jar", "mine-1.0.jar")
+    new = filled(tmp_path / "new", "netty-all-4.2.9.Final.jar")
+    assert fix_jars(jars, new.iterdir(), shipped) == [
+        "jackson-annotations-2.18.9.jar",
+        "netty-all-4.2.0.Final.jar",
+    ]
+    left = ["jackson-annotations-2.21.jar", "mine-1.0.jar", "netty-all-4.2.9.Final.jar"]
+    assert sorted(path.name for path in jars.iterdir()) == left
+    assert fix_jars(jars, new.iterdir(), shipped) == []
+
+
 def test_unused_jars_are_removed(tmp_path: Path) -> None:
     """Hive's old libraries are removed. Spark needs some jars of Hive to read ORC."""
     gone = (

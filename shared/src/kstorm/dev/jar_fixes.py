@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -57,14 +57,31 @@ def unused(file_name: str) -> bool:
     return any(pattern.fullmatch(file_name) for pattern in _UNUSED)
 
 
-def fix_jars(folder: Path, replacements: Iterable[Path]) -> list[str]:
-    """Replace and remove jars of `folder`. Return the names of those removed."""
+def fix_jars(
+    folder: Path, replacements: Iterable[Path], shipped: Collection[str] = ()
+) -> list[str]:
+    """Replace and remove jars of `folder`. Return the names of those removed.
+
+    `shipped` are the file names in the installed `pyspark`. An upgrade of it leaves the replacements
+    that were made for the version before.
+    """
     new = {artifact(path.name): path for path in replacements}
+    current = {artifact(name) for name in shipped}
     there = sorted(folder.iterdir())
     for name, path in new.items():
         if any(artifact(old.name) == name for old in there) and not (folder / path.name).exists():
             _copy(path, folder / path.name)
-    gone = [path for path in there if unused(path.name) or _replaced(path, new)]
+    gone = [
+        path
+        for path in there
+        if unused(path.name)
+        or _replaced(path, new)
+        or (
+            artifact(path.name) in current - new.keys()
+            and path.name not in shipped
+            and path.suffix == ".jar"
+        )
+    ]
     for path in gone:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     return [path.name for path in gone]

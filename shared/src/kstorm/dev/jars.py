@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -124,7 +125,7 @@ def fix_spark() -> None:
     replacements = mended_jars()
     try:
         with exclusive(spark_home() / ".mending"):
-            fix_jars(spark_home() / "jars", replacements)
+            fix_jars(spark_home() / "jars", replacements, _shipped_jars())
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise
@@ -132,6 +133,15 @@ def fix_spark() -> None:
             f"the jars in {spark_home()} cannot be replaced by patched ones ({error.strerror}): install"
             " kstorm[demo] in an environment of your own"
         ) from None
+
+
+def _shipped_jars() -> set[str]:
+    """Return the file names of the jars in the installed package `pyspark`, if there is one."""
+    try:
+        found = files("pyspark") or ()
+    except PackageNotFoundError:
+        return set()
+    return {path.name for path in found if path.parent.name == "jars"}
 
 
 def lay_out(folder: Path) -> None:
