@@ -78,7 +78,7 @@ def _no_acks_cancel_out(tree: Tree) -> OpenEdges:
 @pytest.mark.parametrize(
     ("where", "mutant", "within"),
     [
-        ("kstorm.operations.trees.tree.prove", _every_init_counts, 100),
+        ("kstorm.operations.trees.tree.prove", _every_init_counts, 400),
         ("tests.sim.trees.open_edges", _all_that_is_in_the_tree, 20),
         ("tests.sim.trees.open_edges", _the_newest, 20),
         ("tests.sim.trees.open_edges", _what_was_sent_once_was_acked_once, 100),

@@ -1,7 +1,7 @@
 """Recovers the readable tuples of a tuple frame in which some value does not decode.
 
-MessagePack encodes some values that it cannot decode: a map whose key is a map (a frozen dataclass
-as a dict key), or an out-of-range time in an extension. Python also limits the depth of all nested
+MessagePack encodes some values that it cannot decode. Examples are a map whose key is a map (a
+frozen dataclass as a dict key) and an out-of-range time in an extension. Python also limits the depth of all nested
 calls together. So a value encoded at a depth of about 980 may be too deep for a reader that is
 itself deeper in calls. The frame is still a valid array of values. So it is read value by value,
 and only tuples with an undecodable value are lost.

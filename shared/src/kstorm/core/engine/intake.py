@@ -13,10 +13,11 @@ _SECS_A_RECORD, _SECS_A_BYTE, _MOST_SECS = 0.001, 1 / 500_000, 0.02
 
 
 def gathering_secs(records: int, size: int) -> float:
-    """Return the seconds from a poll of so many records and bytes to the next poll.
+    """Return the shortest time from a poll to the next one, in seconds.
 
-    At a low rate, nothing waits longer for that. At a high rate, a poll gathers the input of up to
-    20 ms, because each poll costs a produce request for every task that gets its results.
+    `records` and `size` (bytes) are those of the first poll. At a low rate, no record waits longer
+    because of it. At a high rate, the next poll gathers the input of up to 20 ms. Each poll costs a
+    produce request for every task that receives its results.
     """
     return min(_MOST_SECS, records * _SECS_A_RECORD + size * _SECS_A_BYTE)
 

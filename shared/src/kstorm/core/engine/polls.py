@@ -1,7 +1,7 @@
 """Input that is executed as one job: one poll, or several that waited for the engine.
 
-Polls are small while the input arrives evenly. An engine that is busy joins those that wait, because
-results are sent once per job, and a few large frames cost less than many small ones.
+Polls are small while the input arrives evenly. While the engine is busy, it joins waiting polls.
+Results are sent once per job, and a few large frames cost less than many small ones.
 """
 
 from collections.abc import Sequence

@@ -101,7 +101,7 @@ class TaskConsumer(threading.Thread):
         """`revoke_secs` is the longest time that the owner takes to release tasks.
 
         `full` returns True while the owner does not want more records. `gathering` returns the
-        seconds from a poll of so many records and bytes to the next one. Both are called on the
+        seconds until the next poll, from the records and bytes of this one. Both are called on the
         consumer's thread. With `reads=False`, the consumer only takes part in the assignment of
         tasks, and another client reads the records. With `from_committed`, a task without a
         committed offset ends the process.
@@ -296,7 +296,7 @@ class TaskConsumer(threading.Thread):
         error = message.error()
         if error is None:
             return True
-        # The code only says that the error is fatal.
+        # librdkafka's code does not identify the error.
         if _FENCED in error.str():
             raise FencedError(
                 f"another process runs as {self._settings.instance!r}, or a restarted broker "
