@@ -116,7 +116,7 @@ def test_describe(cluster: KubernetesStub, kstorm: Command) -> None:
 def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
     """It adds up each component's pods, and lists the problems and the latest error."""
     cluster.trouble("wc-count-0", "CrashLoopBackOff", "back-off 5m0s")
-    code, shown, _ = kstorm("topology", "status", "wordcount")
+    code, shown, _ = kstorm("topology", "status", "wordcount", "--window", "0")
     lines = shown.splitlines()
     assert code == 0
     assert [line.split() for line in lines[1:4]] == [
@@ -149,7 +149,7 @@ def test_status_names_the_pod_that_does_not_answer(
 
     cluster.on_page = answer
     try:
-        code, shown, _ = kstorm("topology", "status", "wordcount")
+        code, shown, _ = kstorm("topology", "status", "wordcount", "--window", "0")
     finally:
         ended.set()
     assert code == 0
@@ -161,7 +161,7 @@ def test_status_shows_why_a_spout_reads_nothing(cluster: KubernetesStub, kstorm:
     cluster.pages["wc-sentences-0"] |= {"remark": "", "unread": "topic 'lines' cannot be read"}
     assert (
         "wc-sentences-0: reads nothing: topic 'lines' cannot be read\n"
-        in kstorm("topology", "status", "wordcount")[1]
+        in kstorm("topology", "status", "wordcount", "--window", "0")[1]
     )
 
 
