@@ -3,6 +3,7 @@
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -134,6 +135,19 @@ def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
     assert found[0]["remarks"] == {"wc-sentences-0": "deactivated"}
     assert found[1]["not_ready"] == {"wc-count-0": "CrashLoopBackOff: back-off 5m0s"}
     assert (found[1]["tasks"], found[2]["tasks"], found[2]["tasks_assigned"]) == (None, 4, 3)
+
+
+def test_status_names_a_busy_component_after_its_second_look(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
+    def answer(pod: str, page: str, query: dict[str, str]) -> tuple[int, Any]:
+        return 200, {**cluster.pages[pod], "instance": pod, **busy.get(pod, dict)()}
+
+    busy = {"wc-count-0": lambda: {"busy_seconds": time.monotonic()}}
+    cluster.on_page = answer
+    shown = kstorm("topology", "status", "wordcount", "--window", "0.5")[1]
+    assert shown.splitlines()[-1].startswith("count is the bottleneck: ")
+    assert cluster.commands == []  # the lag would need a process in a pod
 
 
 def test_status_names_the_pod_that_does_not_answer(
