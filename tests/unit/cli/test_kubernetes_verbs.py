@@ -3,6 +3,7 @@
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -116,7 +117,7 @@ def test_describe(cluster: KubernetesStub, kstorm: Command) -> None:
 def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
     """It adds up each component's pods, and lists the problems and the latest error."""
     cluster.trouble("wc-count-0", "CrashLoopBackOff", "back-off 5m0s")
-    code, shown, _ = kstorm("topology", "status", "wordcount")
+    code, shown, _ = kstorm("topology", "status", "wordcount", "--window", "0")
     lines = shown.splitlines()
     assert code == 0
     assert [line.split() for line in lines[1:4]] == [
@@ -136,6 +137,19 @@ def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
     assert (found[1]["tasks"], found[2]["tasks"], found[2]["tasks_assigned"]) == (None, 4, 3)
 
 
+def test_status_names_a_busy_component_after_its_second_look(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
+    def answer(pod: str, page: str, query: dict[str, str]) -> tuple[int, Any]:
+        return 200, {**cluster.pages[pod], "instance": pod, **busy.get(pod, dict)()}
+
+    busy = {"wc-count-0": lambda: {"busy_seconds": time.monotonic()}}
+    cluster.on_page = answer
+    shown = kstorm("topology", "status", "wordcount", "--window", "0.5")[1]
+    assert shown.splitlines()[-1].startswith("count is the bottleneck: ")
+    assert cluster.commands == []  # the lag would need a process in a pod
+
+
 def test_status_names_the_pod_that_does_not_answer(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +163,7 @@ def test_status_names_the_pod_that_does_not_answer(
 
     cluster.on_page = answer
     try:
-        code, shown, _ = kstorm("topology", "status", "wordcount")
+        code, shown, _ = kstorm("topology", "status", "wordcount", "--window", "0")
     finally:
         ended.set()
     assert code == 0
@@ -161,7 +175,7 @@ def test_status_shows_why_a_spout_reads_nothing(cluster: KubernetesStub, kstorm:
     cluster.pages["wc-sentences-0"] |= {"remark": "", "unread": "topic 'lines' cannot be read"}
     assert (
         "wc-sentences-0: reads nothing: topic 'lines' cannot be read\n"
-        in kstorm("topology", "status", "wordcount")[1]
+        in kstorm("topology", "status", "wordcount", "--window", "0")[1]
     )
 
 

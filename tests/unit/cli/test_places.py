@@ -235,7 +235,7 @@ def test_status_lists_what_runs(no_runs: Path, kstorm: Command) -> None:
     assert (found["topology"], found["place"], found["processes"]) == ("words", str(folder), 1)
     assert found["problems"] == ["sink-0: does not answer"]
     assert "words: sink-0: does not answer" in kstorm("status")[1]
-    assert "sink-0: does not answer" in kstorm("status", "words")[1]
+    assert "sink-0: does not answer" in kstorm("status", "words", "--window", "0")[1]
 
 
 def test_runs_are_listed_and_described(no_runs: Path, kstorm: Command) -> None:

@@ -299,7 +299,7 @@ def test_pod_without_an_address_counts_as_unresponsive(bolt: Bolt, kstorm: Comma
     assert len(asked) == 5
     silent.add("wc-count-0")
     asked.clear()
-    assert kstorm("topology", "status", "wordcount")[0] == 0
+    assert kstorm("topology", "status", "wordcount", "--window", "0")[0] == 0
     assert "status" in asked
 
 

@@ -93,7 +93,7 @@ def obeyed(text: str) -> list[str]:
     [
         (["topology", "list"], 2),
         (["topology", "describe", NAME], 3),
-        (["topology", "status", NAME], 4),
+        (["topology", "status", NAME, "--window", "0"], 4),
         (["logs", NAME], 1),
     ],
 )

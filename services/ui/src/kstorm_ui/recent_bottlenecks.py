@@ -1,33 +1,27 @@
 """Bottlenecks of a topology, as in `kstorm causes`, from the polls of the last seconds."""
 
-from collections import deque
 from collections.abc import Sequence
-from typing import Final
 
 from kstorm.operations.status.bottlenecks import Bottleneck, bottlenecks_of
-from kstorm.operations.status.snapshots import Backlog, ProcessSnapshot, TopologySnapshot, compare
+from kstorm.operations.status.recent_snapshots import RecentSnapshots
+from kstorm.operations.status.snapshots import Backlog, ProcessSnapshot, TopologySnapshot
 from kstorm.runtime.kafka.lag import Lags
 from kstorm_ui.sources.report import TopologyReport
-
-WINDOW_SECS: Final = 8.0
-"""Age of the oldest poll that is compared."""
 
 
 class RecentBottlenecks:
     """Bottlenecks of one topology."""
 
     def __init__(self) -> None:
-        self._looks: deque[TopologySnapshot] = deque()
+        self._recent = RecentSnapshots()
 
     def learn(
         self, report: TopologyReport, lags: Lags, now: float, no_broker: str = ""
     ) -> Sequence[Bottleneck]:
         """Add a poll. Return the bottlenecks, the most significant first. `now` is a monotonic
         time. `no_broker` is the error if no broker responds."""
-        self._looks.append(_snapshot(report, lags, now))
-        while len(self._looks) > 2 and self._looks[1].at <= now - WINDOW_SECS:
-            self._looks.popleft()
-        return bottlenecks_of(compare(self._looks[0], self._looks[-1]), no_broker)
+        changes = self._recent.learn(_snapshot(report, lags, now))
+        return bottlenecks_of(changes, no_broker)
 
 
 def _snapshot(report: TopologyReport, lags: Lags, now: float) -> TopologySnapshot:

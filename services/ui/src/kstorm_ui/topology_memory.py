@@ -8,13 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from kstorm.operations.status.bottlenecks import Bottleneck
+from kstorm.operations.status.recent_snapshots import WINDOW_SECS
 from kstorm.runtime.kafka.lag import Lags
 from kstorm.runtime.service.status_counters import StatusCounters, last_error
 from kstorm_ui.counters import CounterSums, ProcessCounters
 from kstorm_ui.edges import edges_of
 from kstorm_ui.history import History, HistoryPoint
 from kstorm_ui.late_share import LateShare
-from kstorm_ui.recent_bottlenecks import WINDOW_SECS, RecentBottlenecks
+from kstorm_ui.recent_bottlenecks import RecentBottlenecks
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 from kstorm_ui.timeline import Timeline
 from kstorm_ui.topology_state import (

@@ -3,7 +3,8 @@
     kstorm status
     kstorm status wordcount --watch
 
-It looks on this machine and on Kubernetes. The exit code is 1 if a topology has a problem.
+It looks on this machine and on Kubernetes. The exit code is 1 if a topology has a problem. With a
+name, a second look finds what slows the topology down, as `kstorm causes` does.
 """
 
 import sys
@@ -21,7 +22,7 @@ from rich.text import Text
 from kstorm.cli.json_output import Json, print_json
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import RunOptions, workload_name
-from kstorm.cli.status_view import status_view
+from kstorm.cli.status_view import causes_view, status_view
 from kstorm.errors import ControlError
 from kstorm.operations.kubernetes.cluster import Cluster, is_named, missing_file, open_cluster
 from kstorm.operations.kubernetes.component_status import (
@@ -32,6 +33,8 @@ from kstorm.operations.kubernetes.component_status import (
 from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.operations.kubernetes.workloads import Workload
 from kstorm.operations.places import LocalRun, OnKubernetes
+from kstorm.operations.status.bottlenecks import bottlenecks_of
+from kstorm.operations.status.recent_snapshots import RecentSnapshots
 from kstorm.printable import printable
 from kstorm.runtime.base.terminal import Screen
 from kstorm.runtime.run_files import find_runs, runs_folder
@@ -41,6 +44,17 @@ _LOOK_SECS: Final = 2.0
 _PROBLEM: Final = 1
 """Exit code if a topology has a problem."""
 
+Window = Annotated[
+    float,
+    typer.Option(
+        "--window",
+        min=0.0,
+        metavar="SECONDS",
+        help="With NAME: seconds until a second look, which finds what slows the topology down. "
+        "0: no second look.",
+    ),
+]
+WINDOW_SECS: Final = 5.0
 Watch = Annotated[
     bool, typer.Option("--watch", "-w", help="Refresh every two seconds, until Ctrl-C.")
 ]
@@ -71,6 +85,7 @@ def status(
         ),
     ] = None,
     watch: Watch = False,
+    window: Window = WINDOW_SECS,
     json: Json = False,
 ) -> None:
     """Show which topologies run, here and on Kubernetes, and their condition.
@@ -78,7 +93,7 @@ def status(
     The exit code is 1 if a topology has a problem.
     """
     if name is not None:
-        show_status(options, name, watch=watch, json=json)
+        show_status(options, name, watch=watch, window=window, json=json)
         return
     if watch:
         _repeat(lambda: _show_all(options, json))
@@ -86,8 +101,8 @@ def status(
     raise typer.Exit(_PROBLEM if _show_all(options, json) else 0)
 
 
-def show_status(options: RunOptions, name: str, *, watch: bool, json: bool) -> None:
-    """Show the components of one topology."""
+def show_status(options: RunOptions, name: str, *, watch: bool, window: float, json: bool) -> None:
+    """Show the components of one topology, and what slows it down. JSON has only the former."""
     name = workload_name(name)
     place = options.find(name)
     cluster = place.open() if isinstance(place, OnKubernetes) else None
@@ -101,15 +116,35 @@ def show_status(options: RunOptions, name: str, *, watch: bool, json: bool) -> N
             raise ControlError(f"{name!r} has ended: it was {place}")
         return local_statuses(found)
 
-    if not watch and json:
-        print_json(look(), pretty=True)
-    elif not watch:
-        _screen().print(status_view(look()))
-    elif json:
-        _repeat(lambda: print_json(look()))
+    if json:
+        if watch:
+            _repeat(lambda: print_json(look()))
+        else:
+            print_json(look(), pretty=True)
+        return
+    # Importing Kafka's client takes time.
+    from kstorm.operations.status.sampling import KubernetesSampler, LocalSampler, TopologySampler
+
+    recent = RecentSnapshots()
+    sampler: TopologySampler
+    if cluster is not None:
+        sampler = KubernetesSampler(cluster, cluster, name)
     else:
+        assert isinstance(place, LocalRun)
+        sampler = LocalSampler(place.folder, name)
+
+    def causes() -> RenderableType:
+        return causes_view(bottlenecks_of(recent.learn(sampler.look())))
+
+    if watch:
         with Live(console=_screen(), auto_refresh=False) as live:
-            _repeat(lambda: live.update(status_view(look()), refresh=True))
+            _repeat(lambda: live.update(Group(status_view(look()), causes()), refresh=True))
+        return
+    _screen().print(status_view(look()))
+    if window > 0:
+        causes()
+        time.sleep(window)
+        _screen().print(causes())
 
 
 def _repeat(show: Callable[[], object]) -> None:

@@ -1,12 +1,14 @@
 """The status of a topology's components as a table."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from kstorm.operations.kubernetes.component_status import ComponentStatus
+from kstorm.operations.status.bottlenecks import SAID_BY_PROCESSES, Bottleneck, describe
 from kstorm.printable import printable
 from kstorm.runtime.service.status_counters import format_error, format_seconds
 
@@ -48,6 +50,18 @@ def status_view(components: Sequence[ComponentStatus]) -> RenderableType:
         if found.last_error
     ]
     return Group(table, *notes)
+
+
+def causes_view(causes: Iterable[Bottleneck]) -> RenderableType:
+    """Format the causes that `status_view` does not contain."""
+    now = time.time()
+    return Group(
+        *(
+            _note(describe(cause, now), "yellow")
+            for cause in causes
+            if cause.kind not in SAID_BY_PROCESSES
+        )
+    )
 
 
 def _note(text: str, style: str) -> Text:

@@ -21,7 +21,7 @@ from rich.text import Text
 from kstorm.cli.json_output import Json, print_json
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import RunOptions, workload_name
-from kstorm.cli.status import Watch, show_status
+from kstorm.cli.status import WINDOW_SECS, Watch, Window, show_status
 from kstorm.cli.target_options import Name
 from kstorm.errors import ControlError
 from kstorm.operations.kubernetes.cluster import Cluster, is_named, missing_file, open_cluster
@@ -119,11 +119,12 @@ def status(
     options: RunOptions,
     name: Name,
     watch: Watch = False,
+    window: Window = WINDOW_SECS,
     output: _Output = Output.TABLE,
     json: Json = False,
 ) -> None:
-    """Show the status of each component of a topology."""
-    show_status(options, name, watch=watch, json=json or output is Output.JSON)
+    """Show the status of each component of a topology, and what slows it down."""
+    show_status(options, name, watch=watch, window=window, json=json or output is Output.JSON)
 
 
 def _local_row(folder: Path, run: RunningTopology) -> dict[str, Any]:

@@ -16,18 +16,17 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import msgspec
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from kstorm.errors import BrokerError, ConfigError, InUseError
+from kstorm.errors import ConfigError, InUseError
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.errors import raise_first_error
+from kstorm.runtime.kafka.offset_reader import OffsetReader
 from kstorm.runtime.zookeeper.client import broker_errors
 
-_ANSWER_SECS: Final = 20.0
 _TOPOLOGY_ID: Final = re.compile(r'"topologyId" *: *"([^"]+)"')
 _NODE: Final = re.compile(r"partition_(\d{1,9})")
 
@@ -71,17 +70,7 @@ class GroupOffsets:
         return f"the group {self._group!r} in Kafka"
 
     def read(self, topic: str) -> Mapping[int, StormOffset]:
-        asked = ConsumerGroupTopicPartitions(self._group)
-        try:
-            answers = self._admin.group_offsets([asked], _ANSWER_SECS)
-            found = answers[self._group].result().topic_partitions
-            raise_first_error(found)
-        except KafkaException as error:
-            raise BrokerError(
-                f"Kafka at {self._settings.bootstrap_servers} did not return the offsets of "
-                f"{self.place}: {error.args[0].str()}"
-            ) from None
-        stored = [place for place in found if place.offset >= 0]
+        stored = OffsetReader(self._settings).all_stored(self._group)
         offsets = {
             place.partition: StormOffset(place.offset, topology_id_of(place))
             for place in stored

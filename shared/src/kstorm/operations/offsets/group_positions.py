@@ -6,17 +6,13 @@ This module moves the position too, only for the benefit of tools that show the 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
-from kstorm.errors import BrokerError
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.errors import raise_first_error
-
-_ANSWER_SECS: Final = 20.0
+from kstorm.runtime.kafka.offset_reader import OffsetReader
 
 
 def positions_of(
@@ -26,35 +22,16 @@ def positions_of(
 
     Raises `BrokerError` if Kafka does not report them.
     """
-    asked = ConsumerGroupTopicPartitions(
-        group, [TopicPartition(*partition) for partition in partitions]
-    )
-    admin = Admin(settings)  # must outlive its futures
-    try:
-        answers = admin.group_offsets([asked], _ANSWER_SECS)
-        found = answers[group].result().topic_partitions
-        raise_first_error(found)
-    except KafkaException as error:
-        raise BrokerError(
-            f"Kafka at {settings.bootstrap_servers} did not return the offsets of the group "
-            f"{group!r}: {error.args[0].str()}"
-        ) from None
-    return {
-        Partition(place.topic, place.partition): place.offset
-        for place in found
-        if place.offset >= 0
-    }
+    asked = {group: [TopicPartition(*partition) for partition in partitions]}
+    found = OffsetReader(settings).stored(asked)[group]
+    return {Partition(place.topic, place.partition): place.offset for place in found}
 
 
 def move_positions(settings: Settings, group: str, offsets: Mapping[Partition, int]) -> str:
     """Commit offsets for a group without members. Return the error, or empty on success."""
     places = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
-    admin = Admin(settings)  # must outlive its futures
     try:
-        answers = admin.client.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, places)], request_timeout=_ANSWER_SECS
-        )
-        raise_first_error(answers[group].result().topic_partitions)
+        Admin(settings).store_offsets(group, places)
     except KafkaException as error:
         return str(error.args[0].str())
     return ""

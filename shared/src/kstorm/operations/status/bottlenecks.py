@@ -43,6 +43,12 @@ _REMARK: Final = 0.1
 _LATE_SECS: Final = 5.0
 """A component with a longer backlog than this holds back the components upstream."""
 
+SAID_BY_PROCESSES: Final = frozenset(
+    {"kafka away", "not there", "processes missing", "cannot work", "deactivated"}
+    | {"reads nothing", "open transaction", "recovered"}
+)
+"""Kinds of causes that the remarks of the processes name, or the reasons why they are not ready."""
+
 
 class Bottleneck(Struct, frozen=True):
     """A bottleneck of the topology."""

@@ -43,22 +43,23 @@ class Diagnosis:
         self._topology, self._spout, self._reading, self._log = topology, spout, reading, log
         self._quotes = quotes
         self._tracer = Tracer(topology, log)
-        self._open = ExitStack()
 
     def __enter__(self) -> "Diagnosis":
         reading, settings = self._reading, self._reading.settings
         login = settings.zookeeper_auth, settings.zookeeper_tls
-        with open_log(reading) as log:
-            self._logs: Mapping[Partition, PartitionLog] = log.partitions()
-        self._nodes: OffsetNodes = self._open.enter_context(
-            open_nodes(reading.zookeeper, reading.root_of, *login)
-        )
-        with open_topologies(settings.zookeeper, *login) as topologies:
-            self._deactivated = topologies.deactivation(self._topology.name) is not None
-        self._around: TopologyState = read_topology_state(self._topology, settings, self._log)
-        self._positions = (
-            positions_of(settings, reading.group, list(self._logs)) if reading.group else {}
-        )
+        with ExitStack() as opened:  # closes ZooKeeper if Kafka does not respond
+            with open_log(reading) as log:
+                self._logs: Mapping[Partition, PartitionLog] = log.partitions()
+            self._nodes: OffsetNodes = opened.enter_context(
+                open_nodes(reading.zookeeper, reading.root_of, *login)
+            )
+            with open_topologies(settings.zookeeper, *login) as topologies:
+                self._deactivated = topologies.deactivation(self._topology.name) is not None
+            self._around: TopologyState = read_topology_state(self._topology, settings, self._log)
+            self._positions = (
+                positions_of(settings, reading.group, list(self._logs)) if reading.group else {}
+            )
+            self._open = opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:

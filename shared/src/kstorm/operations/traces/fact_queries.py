@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import TopicPartition
 
 from kstorm.core.dead_letters import DeadLetter, decode_letter
-from kstorm.errors import BrokerError, FrameError
+from kstorm.errors import FrameError
 from kstorm.introspection.outline import Outline, SpoutSource
 from kstorm.kafka.finished_ranges import FinishedRange, decode_range
 from kstorm.kafka.ports import Partition
@@ -20,10 +20,10 @@ from kstorm.operations.trees.facts import LetterFact, MessageFacts, MessageId
 from kstorm.operations.trees.joined import TupleLetter, of_roots, tuple_letter
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.offset_reader import OffsetReader
 from kstorm.runtime.zookeeper.nodes import OffsetNodes
 from kstorm.topology.topology import ACKER_COMPONENT
 
-_ANSWER_SECS: Final = 20.0
 _MOST_READ: Final = 5_000
 """Number of the newest records that are read of the dead letters, and of the finished ranges."""
 
@@ -43,20 +43,22 @@ class TopologyState:
 def read_topology_state(topology: Outline, settings: Settings, log: TopicLog) -> TopologyState:
     """Return the committed offsets and the members of the groups of bolts and ackers. Raises
     `BrokerError` if Kafka does not respond."""
-    # Must outlive its pending requests.
-    admin = Admin(settings)
     topics = {
         topology.group(bolt.id): (topology.bolt_topic(bolt.id), bolt.num_tasks)
         for bolt in topology.bolts
     }
     topics[topology.group(ACKER_COMPONENT)] = (topology.acker_topic, topology.acker_tasks)
-    committed: dict[PartitionId, int] = {}
+    asked = {
+        group: [TopicPartition(topic, partition) for partition in range(count)]
+        for group, (topic, count) in topics.items()
+    }
+    committed = {
+        (place.topic, place.partition): place.offset
+        for places in OffsetReader(settings).stored(asked).values()
+        for place in places
+    }
     owners: dict[PartitionId, str] = {}
-    for group, (topic, _) in topics.items():
-        committed |= {
-            place: offset for place, offset in _committed(admin, group) if place[0] == topic
-        }
-    for group, members in admin.group_members(list(topics)).items():
+    for group, members in Admin(settings).group_members(list(topics)).items():
         for member in members:
             instance = (member.group_instance_id or member.client_id).removeprefix(f"{group}-")
             owners |= {
@@ -129,23 +131,6 @@ def facts_of(
         letters=[letter for about, letter in around.letters if about == message],
         tuple_letters=of_roots(around.tuple_letters, roots),
     )
-
-
-def _committed(admin: Admin, group: str) -> Iterator[tuple[PartitionId, int]]:
-    """Yield the committed offsets of a group, or nothing if the group does not exist. Raises
-    `BrokerError` for other errors."""
-    answers = admin.group_offsets([ConsumerGroupTopicPartitions(group)], _ANSWER_SECS)
-    try:
-        found = answers[group].result().topic_partitions
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return
-        raise BrokerError(
-            f"Kafka did not return the offsets of the group {group!r}: {error.args[0].str()}"
-        ) from None
-    for place in found:
-        if place.error is None and place.offset >= 0:
-            yield (place.topic, place.partition), place.offset
 
 
 def _tasks(topology: Outline) -> dict[int, str]:

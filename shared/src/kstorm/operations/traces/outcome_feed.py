@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from kstorm.errors import BrokerError
 from kstorm.introspection.outline import Outline
@@ -18,6 +18,7 @@ from kstorm.operations.traces.topic_log import PartitionId, ReadBudget, TopicLog
 from kstorm.operations.trees.outcomes import OutcomeTracker, TreeOutcome, timeouts_of
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.offset_reader import OffsetReader
 
 _ROUND_MS: Final = 10_000
 """Longest time range of one round."""
@@ -25,7 +26,6 @@ _LOOK_BACK_MS: Final = 15 * 60_000
 """Longest time before the start that the feed reads to find open trees."""
 _LOOK_BACK_FOREVER_MS: Final = 60_000
 """The same time for topologies whose trees do not time out."""
-_ANSWER_SECS: Final = 20.0
 _UNBOUNDED: Final = 1 << 62
 
 
@@ -33,22 +33,16 @@ class FeedPosition:
     """Stores the progress of a feed in a consumer group."""
 
     def __init__(self, settings: Settings, group: str) -> None:
-        self._admin, self._group = Admin(settings), group
+        self._settings, self._admin, self._group = settings, Admin(settings), group
 
     def load(self) -> int | None:
         """Return the Unix time in ms up to which everything was read, or None if nothing is stored.
 
         Raises `BrokerError` if Kafka does not respond.
         """
-        asked = self._admin.group_offsets([ConsumerGroupTopicPartitions(self._group)], _ANSWER_SECS)
-        try:
-            found = asked[self._group].result().topic_partitions
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return None
-            raise self._error("return", error) from None
-        told = [int(place.metadata) for place in found if (place.metadata or "").isdecimal()]
-        return min(told, default=None)
+        found = OffsetReader(self._settings).all_stored(self._group)
+        notes = [place.metadata or "" for place in found]
+        return min(map(int, filter(str.isdecimal, notes)), default=None)
 
     def store(self, positions: Mapping[PartitionId, int], until: int) -> None:
         """Store offsets and time. Raises `BrokerError` if Kafka rejects them."""
@@ -56,18 +50,13 @@ class FeedPosition:
             TopicPartition(*place, offset, metadata=str(until))
             for place, offset in positions.items()
         ]
-        asked = self._admin.client.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(self._group, places)], request_timeout=_ANSWER_SECS
-        )
         try:
-            asked[self._group].result()
+            self._admin.store_offsets(self._group, places)
         except KafkaException as error:
-            raise self._error("store", error) from None
-
-    def _error(self, verb: str, error: KafkaException) -> BrokerError:
-        return BrokerError(
-            f"Kafka did not {verb} the offsets of the group {self._group!r}: {error.args[0].str()}"
-        )
+            raise BrokerError(
+                f"Kafka at {self._settings.bootstrap_servers} did not store the offsets of the group "
+                f"{self._group!r}: {error.args[0].str()}"
+            ) from None
 
 
 class OutcomeFeed:

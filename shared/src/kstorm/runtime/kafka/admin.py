@@ -8,11 +8,11 @@ immediately with the remedy. Other errors may be temporary and are retried.
 import socket
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
     AdminClient,
     ConfigResource,
@@ -24,6 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
 from kstorm.errors import BrokerError, ConfigError, NoBrokerError
 from kstorm.runtime.base.secrets import describe_login
 from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.errors import raise_first_error
 
 _TIMEOUT_SECS: Final = 20.0
 _LOOK_SECS: Final = 0.2
@@ -46,7 +47,7 @@ class Admin:
         # Errors by the broker's address.
         self._refusals: dict[str, KafkaError] = {}
         self._complaint = ""
-        config: dict[str, Any] = {
+        self._config: dict[str, Any] = {
             **settings.client_config,
             # A short backoff makes a refusal arrive after one or two attempts instead of ten. About
             # half of the backoff passes before librdkafka connects.
@@ -55,7 +56,7 @@ class Admin:
             "log_level": 0,
         }
         try:
-            self.client = AdminClient(config)
+            self.client = AdminClient(self._config)
         except (KafkaException, TypeError, ValueError) as error:
             cause = error.args[0] if error.args else error
             reason = cause.str() if isinstance(cause, KafkaError) else str(cause)
@@ -119,12 +120,14 @@ class Admin:
         described = self.described_groups(groups)
         return {group: () if found is None else found.members for group, found in described.items()}
 
-    def described_groups(self, groups: Sequence[str]) -> dict[str, ConsumerGroupDescription | None]:
+    def described_groups(
+        self, groups: Sequence[str], within: float = _TIMEOUT_SECS
+    ) -> dict[str, ConsumerGroupDescription | None]:
         """Describe consumer groups, with None for a missing group. Raises `BrokerError`."""
         found: dict[str, ConsumerGroupDescription | None] = {}
-        for group, answer in self.client.describe_consumer_groups(
-            list(groups), request_timeout=_TIMEOUT_SECS
-        ).items():
+        answers = self.client.describe_consumer_groups(list(groups), request_timeout=within)
+        self._finish(answers.values())
+        for group, answer in answers.items():
             try:
                 found[group] = answer.result()
             except KafkaException as error:
@@ -137,30 +140,27 @@ class Admin:
                 found[group] = None
         return found
 
-    def group_offsets(
-        self, asked: Sequence[ConsumerGroupTopicPartitions], within: float
-    ) -> dict[str, Future[Any]]:
-        """Return the committed offsets by group. `within`: timeout of each of two requests.
+    def store_offsets(
+        self, group: str, places: Sequence[TopicPartition], within: float = _TIMEOUT_SECS
+    ) -> None:
+        """Commit offsets for a group without members. Raises `KafkaException`."""
+        asked = ConsumerGroupTopicPartitions(group, list(places))
+        answer = self.client.alter_consumer_group_offsets([asked], request_timeout=within)[group]
+        self._finish([answer])
+        raise_first_error(answer.result().topic_partitions)
 
-        Groups are described first. If the broker is not the group's coordinator (in a new Kafka, or
-        after a broker has failed), the description returns an error. In librdkafka 2.16, a request
-        for offsets would crash the process instead (confluentinc/librdkafka#5040).
+    def _finish(self, answers: Iterable[Future[Any]]) -> None:
+        """Wait for answers of coordinators. Replace the client if one has timed out.
+
+        In librdkafka 2.16, a timed out request to a coordinator stays queued, and aborts the process
+        when Kafka returns (confluentinc/librdkafka#4605). It ends together with its client.
         """
-        groups = [each.group_id for each in asked]
-        answers: dict[str, Future[Any]] = {}
-        for group, answer in self.client.describe_consumer_groups(
-            groups, request_timeout=within
-        ).items():
-            error = answer.exception()
-            if (
-                isinstance(error, KafkaException)
-                and error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND
-            ):
-                answers[group] = answer
-        for each in asked:
-            if each.group_id not in answers:
-                answers |= self.client.list_consumer_group_offsets([each], request_timeout=within)
-        return answers
+        errors = [answer.exception() for answer in answers]
+        if any(
+            isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TIMED_OUT
+            for error in errors
+        ):
+            self.client = AdminClient(self._config)
 
     def _heard(self, error: KafkaError) -> None:
         if error.code() in _REMEDIES:
