@@ -6,8 +6,12 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from kstorm.dev.servers import EmbeddedZooKeeper
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.lag import LagReader
+from kstorm.runtime.kafka.offset_reader import OffsetReader
 from tests.integration.conftest import RunTopology
 from tests.integration.engine import Engine, running
 from tests.integration.old_kafka import OldKafka
@@ -76,6 +80,38 @@ def test_bytes_sent_in_transactions_are_counted(run_topology: RunTopology) -> No
             )
         written = sum(len(str(record)) for record in engine.records())
         assert sent_bytes("sink-0") < written / 2, "it sends acks alone"
+
+
+@pytest.mark.slow
+def test_idle_topology_has_no_lag(run_topology: RunTopology, topic_prefix: str) -> None:
+    """Its input topics end with transaction markers, which no group commits."""
+    tasks = {"split": 4, "count": 4, "sink": 2, "__acker": 1}
+    with run_topology("wordcount", settings=EXACTLY_ONCE) as engine:
+        settings = Settings(topology="", bootstrap_servers=engine.bootstrap)
+        reader, offsets = LagReader(settings), OffsetReader(settings)
+
+        def markers() -> list[int]:
+            """Return the distance of each group from the end."""
+            topics = {
+                f"{topic_prefix}.{name}": [
+                    TopicPartition(f"{topic_prefix}.{name}", task) for task in range(count)
+                ]
+                for name, count in tasks.items()
+            }
+            found = offsets.committed(topics, 5)
+            ends = {(one.topic, one.partition): one.offset for one in offsets.ends(found, 5)}
+            return [ends[one.topic, one.partition] - max(0, one.offset) for one in found]
+
+        def lags() -> list[int]:
+            found = reader.of(topic_prefix, tasks)
+            return [lag for by_task in found.values() for lag in by_task.values()]
+
+        for _ in range(2):
+            engine.produce(TEXT[:300])
+            engine.await_done("sentences")
+            engine.until(lambda: lags() == [0] * 11, 30, "no task is behind")
+        assert len(markers()) == 11
+        assert sum(behind > 0 for behind in markers()) > 5, "they end with markers"
 
 
 def kill_each_kind(engine: Engine, times: int) -> None:

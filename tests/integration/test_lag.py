@@ -43,6 +43,58 @@ def test_first_answer_has_the_lag_of_each_partition(
     assert found == {"count": {0: 1, 1: 1}, "new": {0: 0}}
 
 
+def test_markers_and_aborted_records_do_not_count(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    """No group commits their offsets, so an idle component would have a lag forever.
+
+    Partition 0 has only such offsets behind the group's, partition 1 has a record behind them, and
+    partition 2 a record of an open transaction.
+    """
+    topic = f"{topic_prefix}.count"
+    make_topics(kafka.bootstrap, {topic: 3})
+    reader = LagReader(Settings(topology="", bootstrap_servers=kafka.bootstrap))
+    producers = [
+        Producer(
+            {
+                "bootstrap.servers": kafka.bootstrap,
+                "transactional.id": f"{topic}.{number}",
+                "log_level": 0,
+            }
+        )
+        for number in range(2)
+    ]
+    producer, other = producers
+    for each in producers:
+        each.init_transactions(30)
+
+    def write(partitions: tuple[int, ...], *, commits: bool = True) -> None:
+        producer.begin_transaction()
+        for partition in partitions:
+            producer.produce(topic, b"x", partition=partition)
+        assert producer.flush(30) == 0
+        (producer.commit_transaction if commits else producer.abort_transaction)(30)
+
+    write((0, 1, 2))
+    member = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic, "log_level": 0})
+    member.commit(offsets=[TopicPartition(topic, p, 1) for p in range(3)], asynchronous=False)
+    assert reader.of(topic_prefix, {"count": 3}) == {"count": {0: 0, 1: 0, 2: 0}}
+    for _ in range(20):
+        write((0, 1, 2), commits=False)
+    assert reader.of(topic_prefix, {"count": 3}) == {"count": {0: 0, 1: 0, 2: 0}}
+    write((1,))
+    other.begin_transaction()
+    other.produce(topic, b"x", partition=2)
+    assert other.flush(30) == 0
+    expected = {"count": {0: 0, 1: 2, 2: 1}}
+    assert reader.of(topic_prefix, {"count": 3}) == expected
+    assert reader.of(topic_prefix, {"count": 3}) == expected
+    fresh = LagReader(Settings(topology="", bootstrap_servers=kafka.bootstrap))
+    assert fresh.of(topic_prefix, {"count": 3}) == expected
+    other.abort_transaction(30)
+    member.commit(offsets=[TopicPartition(topic, 1, 43)], asynchronous=False)
+    member.close()
+    assert reader.of(topic_prefix, {"count": 3}) == {"count": {0: 0, 1: 0, 2: 0}}
+
+
 @pytest.mark.slow
 def test_outage_of_kafka_does_not_end_the_process(tmp_path: Path) -> None:
     """librdkafka aborts the process if an admin client asks for the offsets of a group then."""

@@ -76,13 +76,28 @@ def _floating(token: str, *, single: bool) -> Any:
         found = float(exact)
     except OverflowError:
         return BAD
-    near = float(np.float32(found)) if single else found
+    near = _single(exact, found) if single else found
     if near in (float("inf"), float("-inf")) or (near == 0 and exact != 0):
         return BAD
     is_whole = set(token.lstrip("-")) <= _DIGITS
     if is_whole and Fraction(near) != exact and (single or Fraction(repr(near)) != exact):
         return BAD
     return -near if near == 0 and token[0] == "-" and not is_whole else near
+
+
+def _single(exact: Fraction, found: float) -> float:
+    """Return the number of 32 bits that is nearest to the exact one."""
+    with np.errstate(over="ignore"):
+        first = np.float32(found)
+    if not np.isfinite(first):
+        return float(first)
+    around = [
+        first,
+        np.nextafter(first, np.float32("inf")),
+        np.nextafter(first, -np.float32("inf")),
+    ]
+    there = [float(each) for each in around if np.isfinite(each)]
+    return min(there, key=lambda each: abs(Fraction(each) - exact))
 
 
 def _number(text: str) -> Any:
@@ -95,6 +110,8 @@ def _number(text: str) -> Any:
     power_digits = power[1:] if power[:1] in ("-", "+") else power
     if not is_plain or not power_digits or not set(power_digits) <= _DIGITS:
         return BAD
+    if not int(digits):
+        return Fraction(0)
     found = Fraction(int(digits)) * Fraction(10) ** (int(power) - len(part[0] if part else ""))
     return -found if text[0] == "-" else found
 
@@ -282,6 +299,17 @@ def _base64(chance: random.Random) -> str:
 
 ODD = [
     *("null", '""', "[]", "{}", "true", "0", "-0", "-0.0", "1e400", "-1e400", "1e-400", "0e999"),
+    *("9007199254740993E-2", "9999999999999999e-2", "8487911529598463e-1", "7649865866337549E-2"),
+    *("0e-99999999999999999999", '"0E99999999999999999999"', "1E2", "1.0", "5e-324", "2e-324"),
+    *(
+        "1.00000017881393432617187499",
+        "1.000000178813934326171875",
+        "-1.00000017881393432617187501",
+    ),
+    *("1.7976931348623159e308", '""', '"1."', '".5"', '"-"', '"\\ufeff"', '"\\ude00\\ud83d"'),
+    *('"2026-11-23T23:59:60Z"', '"2026-11-23T24:00:00"', '"2026-W48-1"', '"20261123"'),
+    *('"2026-11-23T04:05:06,789Z"', '"2026-11-23T04:05:06−05:00"', '"2026-11-23T"'),
+    *('"2026-11-23\\n"', '"1900-02-29"', '"2000-02-29"', '"A==="', '"AAAA===="', '"AP9="'),
     *("9007199254740993", "9007199254740.993", "123456789012345680000", "16777217", "1.5", "1.005"),
     *(
         '"12:34:56"',

@@ -12,6 +12,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from kstorm_pipeline import Pipeline, exact_types, json_records
+from kstorm_pipeline.arrow import columns
 from kstorm_pipeline.arrow.silver_columns import name_rows
 from kstorm_pipeline.exact_json import LEVELS, examiner, reader_of
 from kstorm_pipeline.row_reading import read_rows
@@ -83,6 +84,40 @@ def test_text_is_exactly_one_object() -> None:
     assert read(b'{"A": 1}') == (None, (None,))
 
 
+@pytest.mark.parametrize(
+    ("number", "is_zero"),
+    [
+        ("0e-99999999999999999999", True),
+        ("0.0E99999999999999999999", True),
+        ("0." + "0" * 5_000, True),
+        ("1e-99999999999999999999", False),
+        ("1e99999999999999999999", False),
+        ("1e-999999999", False),
+        ("9" * 5_000, False),
+    ],
+)
+def test_numbers_of_any_size_are_read_at_once(number: str, is_zero: bool) -> None:
+    """They do not become zero, and only zeros do."""
+    for kind in (("decimal", 38, 18), ("float",), ("double",)):
+        for written in (number, f'"{number}"'):
+            reason, row = reader_of((("a", True, kind, "?"),))(f'{{"a":{written}}}'.encode())
+            fits = is_zero and (written == number or kind[0] == "decimal")
+            assert (reason is None, row) == (fits, (0,) if fits else None), (kind, written[:50])
+
+
+def test_float_halfway_between_two_is_read_whatever_its_length() -> None:
+    read = reader_of((("a", True, ("float",), "FLOAT"),))
+    for ending, expected in (("", 1.000000238418579), ("1", 1.000000238418579)):
+        text = f'{{"a": 1.000000178813934326171875{"0" * 5_000}{ending}}}'
+        assert read(text.encode()) == (None, (pytest.approx(expected, abs=1e-12),))
+
+
+def test_fast_path_reads_no_hour_24() -> None:
+    """Since Python 3.14, `fromisoformat` reads it as the next day."""
+    assert columns._TIME.fullmatch("2026-11-23T23:59:59Z")
+    assert not columns._TIME.fullmatch("2026-11-23T24:00:00Z")
+
+
 @pytest.mark.slow
 def test_spark_reads_exactly_one_object(spark: SparkSession) -> None:
     rows = read_rows(Pipeline(records=json_records("a INT")), bronze(spark, [*TEXTS, None]))
@@ -100,6 +135,8 @@ ANY: dict[bytes, Any] = {
     b"NaN": "NaN",
     b"[" * 1_200 + b"]" * 1_200: "[" * 1_200 + "]" * 1_200,
     b'"\xc3\xa9"': "é",
+    b"0e-99999999999999999999": 0.0,
+    b"-0": 0,
     b"null": None,
     b'{"a": 1, "a": 2': '{"a": 1, "a": 2',
 }

@@ -26,6 +26,7 @@ _LONGEST_NAME = 50_000
 _SHOWN = 60
 
 WHOLE = re.compile(r"-?[0-9]+")
+_NOT_ZERO = re.compile(r"[+-]?[0.]*[1-9]")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _TIME = re.compile(
@@ -134,9 +135,10 @@ def _decimal(precision: int, scale: int) -> Read:
     def read(value: str) -> Decimal:
         if not _DECIMAL.fullmatch(value):
             raise MisfitError
+        if not _NOT_ZERO.match(value):  # whatever its exponent, which Decimal limits
+            return Decimal(0)
         try:
-            found = Decimal(value)
-            return found.quantize(unit, context=context) if found else Decimal(0)
+            return Decimal(value).quantize(unit, context=context)
         except (DecimalException, ValueError):
             raise MisfitError from None
 
@@ -166,14 +168,31 @@ def _float(value: str) -> float:
         (found,) = struct.unpack("f", struct.pack("f", number))
     except OverflowError:
         raise MisfitError from None
-    if WHOLE.fullmatch(value) and found != number:
-        raise MisfitError
+    if found != number:
+        if WHOLE.fullmatch(value):
+            raise MisfitError
+        found = _nearer(value, number, found)
     return _near(value, float(found))
+
+
+def _nearer(written: str, number: float, found: float) -> float:
+    """Return the FLOAT nearest to a number as it is written.
+
+    The DOUBLE `number` was rounded to `found`. It was rounded before, so if it is halfway between
+    two FLOATs, the written number may be nearer to the other one.
+    """
+    (bits,) = struct.unpack("I", struct.pack("f", found))
+    bits += 1 if abs(number) > abs(found) else -1
+    (other,) = struct.unpack("f", struct.pack("I", bits))
+    if abs(number - found) != abs(number - other):
+        return found
+    exact, halfway = Decimal(written), Decimal(number)
+    return found if exact == halfway or (exact > halfway) == (found > other) else float(other)
 
 
 def _near(written: str, found: float) -> float:
     """Refuse an infinity, and a zero in place of a small number."""
-    if found - found != 0 or (found == 0 and re.match(r"-?[0.]*[1-9]", written)):
+    if found - found != 0 or (found == 0 and _NOT_ZERO.match(written)):
         raise MisfitError
     return found
 

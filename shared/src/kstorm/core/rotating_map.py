@@ -35,6 +35,12 @@ class RotatingMap(Generic[K, V]):
     def put_all_new(self, entries: Iterable[tuple[K, V]]) -> None:
         self._buckets[0].update(entries)
 
+    def get(self, key: K) -> V | None:
+        for bucket in self._buckets:
+            if key in bucket:
+                return bucket[key]
+        return None
+
     def pop(self, key: K) -> V | None:
         """Remove and return an entry, or None."""
         for bucket in self._buckets:

@@ -31,13 +31,13 @@ _LONG_NUMBER: Final = re.compile(rb"[0-9]{500}")
 _SPACED_NAME: Final = re.compile(rb'"[ \t\r\n]+:')
 _EXACT_WHOLE: Final = 2**53
 """A double represents every whole number up to this one exactly."""
-_MANY_DIGITS: Final = re.compile(rb"[0-9.]{17}")
-"""A double may not represent a number of this many digits exactly."""
+_MANY_DIGITS: Final = re.compile(rb"[0-9.]{17}|[0-9]{16}[eE]")
+"""A double may not represent a number of more than 15 digits exactly."""
 _SMALL_NUMBER: Final = re.compile(rb"[0-9.][eE]-|0{20}")
 """A double may be zero although the number in such a text is not."""
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?", re.ASCII)
 _TIME: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])?",
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ](?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])?",
     re.ASCII,
 )
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)

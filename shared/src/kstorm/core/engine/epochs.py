@@ -9,7 +9,7 @@ again. So each effect of a task happens once or not at all. A reader of committe
 execution without any failure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -29,6 +29,7 @@ from kstorm.core.engine.leaving import Leaving
 from kstorm.core.engine.tenure import Phase, T, TaskTenure
 from kstorm.core.engine.units import Unit
 from kstorm.core.outgoing import EpochRecords, OutgoingRecord, Part
+from kstorm.core.tuple_sends import OversizedTuple
 from kstorm.errors import BrokerError
 
 MOST_UNITS = 64
@@ -226,9 +227,22 @@ class Epochs(Leaving[T]):
     def _give_up_too_large(self) -> None:
         """Turn tuples that do not fit into a record into dead letters.
 
-        Their trees continue without them.
+        Their trees continue without them. Each letter has the coordinates of the input, if the
+        tuple has a tree.
         """
         outbox = self._engine.outbox
+        if not outbox.too_large:
+            return
+        tasks = {
+            tenure.task.task_id: tenure.task
+            for tenure in self._engine.tenures.values()
+            if tenure.owned
+        }
+        inputs = {
+            task: tasks[task].inputs_of({root for found in several for root in found.pairs})
+            for task, several in _by_task(outbox.too_large).items()
+            if task in tasks
+        }
         for found in outbox.too_large:
             self._engine.journal.error(
                 found.error("it is in the dead letters"), "emitting", found.task
@@ -239,6 +253,10 @@ class Epochs(Leaving[T]):
                 kind=TOO_LARGE,
                 roots=roots_of(found.pairs),
             )
+            if found.task in inputs:
+                letter = tasks[found.task].with_input(
+                    letter, found.pairs.keys(), inputs[found.task]
+                )
             outbox.letters.append(LetterToStore(letter))
         outbox.too_large.clear()
 
@@ -259,6 +277,13 @@ class Epochs(Leaving[T]):
         last = self._cuts + (1 if self.has_any else 0)
         yield lambda: self.epochs >= last
         self._hurry -= 1
+
+
+def _by_task(tuples: Iterable[OversizedTuple]) -> Mapping[int, list[OversizedTuple]]:
+    found: dict[int, list[OversizedTuple]] = {}
+    for tuple in tuples:
+        found.setdefault(tuple.task, []).append(tuple)
+    return found
 
 
 def _as_bytes(data: str | bytes | None) -> bytes | None:

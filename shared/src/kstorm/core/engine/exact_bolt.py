@@ -9,7 +9,7 @@ from kstorm.core.engine.effects import Changes, FetchRecords, Positions, Termina
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.epochs import Epochs
 from kstorm.core.engine.leaving import BoltLeaving
-from kstorm.core.engine.tenure import TaskTenure
+from kstorm.core.engine.tenure import InputRecord, TaskTenure
 from kstorm.core.engine.units import Unit
 from kstorm.core.exactly_once.task import ExactBoltTask
 from kstorm.core.exactly_once.undoable_state import UndoableState
@@ -145,6 +145,7 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
                 marks.apply(tenure.task.first_unfinished())
                 marks.store()
             state = self._engine.states.get(tenure.index)
+            _exact(tenure).recent.clear()
             changed = [
                 *(state.take_changes() if state is not None else ()),
                 *_exact(tenure).rows.changes(),
@@ -205,6 +206,10 @@ class ExactBoltEngine(BoltEngine):
         yield from super().make_task(tenure)
         # The task undoes its state changes when an execution fails.
         _exact(tenure).state = cast("UndoableState | None", self.states.get(tenure.index))
+
+    def _execute(self, tenure: TaskTenure[BoltTask], record: InputRecord, unit: Unit) -> Steps:
+        _exact(tenure).recent.add(record)
+        return super()._execute(tenure, record, unit)
 
 
 def _exact(tenure: TaskTenure[BoltTask]) -> ExactBoltTask:

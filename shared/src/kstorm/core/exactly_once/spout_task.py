@@ -1,11 +1,13 @@
 """A spout task whose trees never fail: a late tree is reported and stays pending."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from itertools import islice
 from typing import Any
 
-from kstorm.core.dead_letters import kind_of
+from msgspec.structs import replace
+
+from kstorm.core.dead_letters import DeadLetter, kind_of
 from kstorm.core.sendable import shown_values
 from kstorm.core.spout_task import Pending, SpoutTask
 from kstorm.core.user_code import Steps
@@ -27,9 +29,7 @@ class ExactSpoutTask(SpoutTask):
         Its message is acked when the letter is stored.
         """
         note = self.report_refused(error)
-        topic, partition, offset = "", -1, -1
-        if message_id is not None and isinstance(self.spout, Traced):
-            topic, partition, _, (offset, *_) = next(iter(self.spout.origins([message_id])))
+        topic, partition, offset = self._place_of(message_id)
         self.collector.dead_letter(
             f"cannot be emitted: {error}",
             value=shown_values(values),
@@ -41,6 +41,26 @@ class ExactSpoutTask(SpoutTask):
             error=note,
             on_stored=None if message_id is None else partial(self.ack_at_once, message_id),
         )
+
+    def inputs_of(self, roots: Set[int]) -> Mapping[int, Any]:
+        """Return the message ids of these trees."""
+        return {root: entry[0] for root in roots if (entry := self._pending.get(root)) is not None}
+
+    def with_input(
+        self, letter: DeadLetter, roots: Set[int], inputs: Mapping[int, Any]
+    ) -> DeadLetter:
+        """Add the coordinates of the message to the letter of a tuple of its tree."""
+        for root in roots & inputs.keys():
+            topic, partition, offset = self._place_of(inputs[root])
+            return replace(letter, topic=topic, partition=partition, offset=offset, attempts=1)
+        return letter
+
+    def _place_of(self, message_id: Any) -> tuple[str, int, int]:
+        """Return the coordinates of a message, as far as the spout knows them."""
+        if message_id is None or not isinstance(self.spout, Traced):
+            return "", -1, -1
+        topic, partition, _, (offset, *_) = next(iter(self.spout.origins([message_id])))
+        return topic, partition, offset
 
     def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
         """Report late trees by their messages. These trees count as pending until they end."""

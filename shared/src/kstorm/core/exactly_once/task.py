@@ -2,9 +2,12 @@
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
+from operator import attrgetter
 from typing import Any, ClassVar, cast
+
+from msgspec.structs import replace
 
 from kstorm.core.bolt_task import BoltTask, Sources, tuples_of
 from kstorm.core.collectors import BoltCollector
@@ -20,6 +23,7 @@ from kstorm.core.dead_letters import (
 )
 from kstorm.core.exactly_once.collector import ExactCollector
 from kstorm.core.exactly_once.located_tuples import LocatedBatch, LocatedTuple
+from kstorm.core.exactly_once.recent_input import Inputs, RecentInput
 from kstorm.core.exactly_once.undoable_state import UndoableState
 from kstorm.core.exactly_once.unfinished import UnfinishedTuple, UnfinishedTuples
 from kstorm.core.outbox import Outbox
@@ -44,6 +48,8 @@ class ExactBoltTask(BoltTask):
         self.collector.retry_failing = self._try_failing_again
         self.rows = UnfinishedTuples()
         """The unfinished tuples."""
+        self.recent = RecentInput(lambda frame, at: _located(self._sources(frame), frame, at))
+        """The input since the last cut."""
         self.now = 0.0
         """Seconds of the driver's clock, set by the driver."""
         self.retried = 0
@@ -140,7 +146,6 @@ class ExactBoltTask(BoltTask):
 
     def _give_up(self, tuple: LocatedTuple, error: Exception | None) -> None:
         """Write the tuple to the dead letters and ack it, so that its tree does not wait for it."""
-        content = {"stream": tuple.source_stream, "row": tuple.row, "values": tuple.as_dict()}
         permanent = isinstance(error, PermanentError)
         self._write_letter(
             tuple.offset,
@@ -148,7 +153,7 @@ class ExactBoltTask(BoltTask):
             if permanent
             else f"failed {tuple.attempts} times: {_why(error)}",
             tuple.source_component,
-            value=shown_values(content),
+            value=_shown(tuple),
             attempts=tuple.attempts,
             kind=kind_of(error) if isinstance(error, UnsendableError) else FAILED,
             error=LetterError() if error is None else error_of(error),
@@ -157,6 +162,30 @@ class ExactBoltTask(BoltTask):
         )
         self.collector.ack(tuple)
         self.collector.acked -= 1
+
+    def inputs_of(self, roots: Set[int]) -> Inputs:
+        """Return the tuples of these trees that were executed since the last cut, or are held."""
+        return self.recent.find(roots, self.rows.tracked())
+
+    def with_input(self, letter: DeadLetter, roots: Set[int], inputs: Inputs) -> DeadLetter:
+        """Add the coordinates of the input to the letter of a tuple of these trees."""
+        found = [tuple for root in roots for tuple in inputs.get(root, ())]
+        if not found:
+            return letter
+        first = min(found, key=attrgetter("offset", "row"))
+        count, attempts = len({(tuple.offset, tuple.row) for tuple in found}), first.attempts + 1
+        letter = replace(
+            letter,
+            topic=self._topic,
+            partition=self.task_index,
+            offset=first.offset,
+            row=first.row,
+            attempts=attempts,
+        )
+        if count == 1:
+            return replace(letter, value=_shown(first))
+        others = f"it was emitted for this tuple or for one of {count - 1} others of its trees"
+        return replace(letter, reason=f"{letter.reason}; {others}")
 
     def _write_letter(self, offset: int, reason: str, source: str, **more: Any) -> None:
         self.outbox.letters.append(
@@ -216,8 +245,10 @@ class ExactBoltTask(BoltTask):
         """Execute the tuples whose retry is due."""
         self.now = now
         self._try_failing_again()  # tuples that the bolt failed outside any execution
-        tuples: Iterable[Tuple] = self.rows.take_due(now)
-        self.retried += len(cast("list[LocatedTuple]", tuples))
+        due = self.rows.take_due(now)
+        self.recent.add_retried(due)
+        self.retried += len(due)
+        tuples: Iterable[Tuple] = due
         if not self._acks_itself:
             tuples = self._watched(tuples)
         yield from self._execute_tuples(tuples, self._acks_itself)
@@ -304,6 +335,12 @@ def _apart(tuples: Sequence[LocatedTuple]) -> list[LocatedTuple]:
     for tuple in tuples:
         tuple.finished = True
     return others
+
+
+def _shown(tuple: LocatedTuple) -> bytes:
+    return shown_values(
+        {"stream": tuple.source_stream, "row": tuple.row, "values": tuple.as_dict()}
+    )
 
 
 def _why(error: Exception | None) -> str:

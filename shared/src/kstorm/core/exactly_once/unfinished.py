@@ -118,6 +118,13 @@ class UnfinishedTuples:
         self._seen, self._named = set(held), {*self._named, *again} & held.keys()
         return [held[at] for at in again]
 
+    def tracked(self) -> Iterator[LocatedTuple]:
+        """Yield the tuples that are held or were executed since the last cut."""
+        yield from self._open
+        yield from self._tuples
+        for batch in self._batches:
+            yield from batch.tuples()
+
     @property
     def waiting(self) -> int:
         """Number of tuples that wait for a retry."""

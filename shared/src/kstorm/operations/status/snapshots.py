@@ -10,7 +10,7 @@ from kstorm.operations.formatting import counted
 _LEAST_LAG: Final = 10
 """A lag of fewer records per partition is not reported.
 
-They may be transaction markers, which no group commits, or records that have just arrived.
+They may be records that have just arrived, and the transaction markers between them.
 """
 _CHANGE: Final = 0.01
 """A lag counts as rising or falling if it changes by at least this share."""

@@ -1,14 +1,21 @@
-"""Computes consumer group lags: a component's input records that its group has not committed."""
+"""Computes consumer group lags: a component's input records that its group has not committed.
+
+Transaction markers and aborted records before the first such record, or before the end, do not
+count.
+"""
 
 from collections.abc import Mapping
 from typing import Final
 
 from confluent_kafka import TopicPartition
 
+from kstorm.kafka.ports import Partition
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.offset_reader import OffsetReader
+from kstorm.runtime.kafka.unread_records import UnreadRecords
 
 _ANSWER_SECS: Final = 5.0
+_RECORD_SECS: Final = 2.0
 
 Lags = Mapping[str, Mapping[int, int]]
 """By component and partition, the number of records that the task is behind."""
@@ -18,7 +25,7 @@ class LagReader:
     """Queries the lags from one Kafka."""
 
     def __init__(self, settings: Settings) -> None:
-        self._offsets = OffsetReader(settings)
+        self._offsets, self._records = OffsetReader(settings), UnreadRecords(settings)
 
     def of(self, topology: str, tasks: Mapping[str, int]) -> Lags:
         """Return the lags of bolts and ackers, given their numbers of tasks.
@@ -34,14 +41,22 @@ class LagReader:
         }
         committed = self._offsets.committed(asked, _ANSWER_SECS)
         ends = {
-            (place.topic, place.partition): place.offset
+            Partition(place.topic, place.partition): place.offset
             for place in self._offsets.ends(committed, _ANSWER_SECS)
         }
+        begins = {
+            Partition(place.topic, place.partition): max(0, place.offset) for place in committed
+        }
+        unread = {
+            partition: (begins[partition], end)
+            for partition, end in ends.items()
+            if begins[partition] < end
+        }
+        begins |= self._records.first(unread, _RECORD_SECS)
         found: dict[str, dict[int, int]] = {}
-        for place in committed:
-            if (place.topic, place.partition) in ends:
-                behind = ends[place.topic, place.partition] - max(0, place.offset)
-                found.setdefault(place.topic.removeprefix(f"{topology}."), {})[place.partition] = (
-                    max(0, behind)
-                )
+        for partition, begin in begins.items():
+            if partition in ends:
+                component = partition.topic.removeprefix(f"{topology}.")
+                behind = max(0, ends[partition] - begin)
+                found.setdefault(component, {})[partition.partition] = behind
         return found
