@@ -78,40 +78,59 @@ def compare(
             as_json=as_json,
         )
 
-    theirs, ours = read(storm), read(kstorm)
-    found = list(differences(theirs, ours))
-    kinds = count_kinds(found)
+    comparison = _Comparison((storm, read(storm)), (kstorm, read(kstorm)), limit)
     if json:
-        shown: dict[str, object] = {
-            "storm": {"topic": storm, "records": theirs.records, "keys": len(theirs.keys)},
-            "kstorm": {"topic": kstorm, "records": ours.records, "keys": len(ours.keys)},
-            **kinds,
-            "differences": [asdict(each) for each in found[:limit]],
-        }
-        print_json(shown)
+        print_json(comparison.as_json())
     else:
+        comparison.show()
+    raise typer.Exit(1 if comparison.differences else 0)
+
+
+class _Comparison:
+    """The outputs of two topics, each with the topic's name, and their differences."""
+
+    def __init__(self, storm: tuple[str, Output], kstorm: tuple[str, Output], limit: int) -> None:
+        """`limit` is the largest number of keys to show."""
+        self.differences = list(differences(storm[1], kstorm[1]))
+        self._sides = {"Storm": storm, "kstorm": kstorm}
+        self._kinds = count_kinds(self.differences)
+        self._limit = limit
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            **{
+                side.lower(): {"topic": topic, "records": output.records, "keys": len(output.keys)}
+                for side, (topic, output) in self._sides.items()
+            },
+            **self._kinds,
+            "differences": [asdict(each) for each in self.differences[: self._limit]],
+        }
+
+    def show(self) -> None:
+        screen = Screen(markup=False, emoji=False, highlight=False)
+        screen.print(self._sizes())
+        if self.differences:
+            screen.print(self._first_differences())
+        print(
+            f"keys missing in {self._sides['kstorm'][0]}: {self._kinds['missing']}, "
+            f"extra: {self._kinds['extra']}, with differing records: {self._kinds['differs']}"
+        )
+
+    def _sizes(self) -> Table:
         table = Table()
         for name in ("", "topic", "records", "keys"):
             table.add_column(name, justify="right" if name in ("records", "keys") else "left")
-        for name, topic, output in (("Storm", storm, theirs), ("kstorm", kstorm, ours)):
-            table.add_row(name, topic, str(output.records), str(len(output.keys)))
-        screen = Screen(markup=False, emoji=False, highlight=False)
-        screen.print(table)
-        if found:
-            table = Table(title=f"first {min(limit, len(found))} of {len(found)} differing keys")
-            for name in ("key", "difference", "Storm", "kstorm", "unequal records"):
-                table.add_column(name, overflow="fold")
-            for each in found[:limit]:
-                table.add_row(
-                    each.key or "–",
-                    each.kind,
-                    str(each.storm),
-                    str(each.kstorm),
-                    str(each.unequal),
-                )
-            screen.print(table)
-        print(
-            f"keys missing in {kstorm}: {kinds['missing']}, extra: {kinds['extra']}, with "
-            f"differing records: {kinds['differs']}"
-        )
-    raise typer.Exit(1 if found else 0)
+        for side, (topic, output) in self._sides.items():
+            table.add_row(side, topic, str(output.records), str(len(output.keys)))
+        return table
+
+    def _first_differences(self) -> Table:
+        shown = self.differences[: self._limit]
+        table = Table(title=f"first {len(shown)} of {len(self.differences)} differing keys")
+        for name in ("key", "difference", "Storm", "kstorm", "unequal records"):
+            table.add_column(name, overflow="fold")
+        for each in shown:
+            table.add_row(
+                each.key or "–", each.kind, str(each.storm), str(each.kstorm), str(each.unequal)
+            )
+        return table
