@@ -48,13 +48,14 @@ class JoinedPolls(Generic[T]):
 
     def close(self) -> "JoinedPolls[T] | None":
         """All its results have been sent. Returns the job for the rest, if there is any."""
-        self.frames = {}  # until the results have arrived, only the units are needed
-        if not self.rest:
+        rest = self.rest
+        self.frames, self.rest = {}, []  # until the results have arrived, only the units are needed
+        if not rest:
             for unit in self._polls:
                 unit.close()
             return None
         follower: JoinedPolls[T] = JoinedPolls()
-        follower._add(self.rest)
+        follower._add(rest)
         for unit in self._polls:
             unit.add()
         follower._polls = self._polls
