@@ -26,6 +26,9 @@ _WORDS: Final[Mapping[Any, str]] = {
 _CONTAINERS: Final = (collections.abc.Mapping, collections.abc.Iterable, collections.abc.Collection)
 
 
+_VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
 class Rule(NamedTuple):
     """A condition on values, for use in `Annotated`."""
 
@@ -49,29 +52,63 @@ def checked(*own: str) -> Callable[[F], F]:
 
     def wrap(function: F) -> F:
         signature = inspect.signature(function)
+        names = tuple(signature.parameters)
+        is_variadic = any(one.kind in _VARIADIC for one in signature.parameters.values())
+        known: dict[str, set[type]] = {}  # by parameter, types whose values all fit
+
+        @cache
+        def hints() -> Mapping[str, Any]:
+            return {**_hints_of(function), **dict.fromkeys(own, Any)}
+
+        def fitting(name: str, value: Any) -> bool:
+            hint = hints().get(name, Any)
+            if not fits(value, hint):
+                return False
+            if _is_decided_by_type(hint):
+                known.setdefault(name, set()).add(type(value))
+            return True
 
         @wraps(function)
         def call(*args: Any, **named: Any) -> Any:
+            # `simulate` makes thousands of calls, nearly all with the same types.
+            if not is_variadic and all(
+                type(one) in known.get(name, ()) or fitting(name, one)
+                for name, one in (*zip(names, args, strict=False), *named.items())
+            ):
+                return function(*args, **named)
             try:
                 given = signature.bind(*args, **named).arguments
             except TypeError:
                 return function(*args, **named)  # raises Python's own error
-            hints = _hints_of(function)
             for name, value in given.items():
-                if name in hints and name not in own:
-                    for one in _values_of(signature.parameters[name].kind, value):
-                        if not fits(one, hints[name]):
-                            remedy = f"it must be {in_words(hints[name])}"
-                            if isinstance(one, type):
-                                remedy += f"; give an instance, such as {one.__name__}(…)"
-                            raise ArgumentError(
-                                f"{_title(function, args)}: {name} is {_shown(name, one)}: {remedy}"
-                            )
+                hint = hints().get(name, Any)
+                for one in _values_of(signature.parameters[name].kind, value):
+                    if not fits(one, hint):
+                        remedy = f"it must be {in_words(hint)}"
+                        if isinstance(one, type):
+                            remedy += f"; give an instance, such as {one.__name__}(…)"
+                        raise ArgumentError(
+                            f"{_title(function, args)}: {name} is {_shown(name, one)}: {remedy}"
+                        )
             return function(*args, **named)
 
         return typing.cast("F", call)
 
     return wrap
+
+
+def _is_decided_by_type(hint: Any) -> bool:
+    """Return True if a value fits an annotation whenever another value of its type does."""
+    if hint is Any or hint is None or isinstance(hint, typing.TypeVar | str):
+        return True
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return all(map(_is_decided_by_type, typing.get_args(hint)))
+    return (
+        isinstance(hint, type)
+        and typing.get_origin(hint) is None
+        and not getattr(hint, "_is_protocol", False)
+        and (hint in (str, bytes) or not issubclass(hint, _CONTAINERS))
+    )
 
 
 def misfit(function: str, name: str, value: Any, hint: Any) -> ArgumentError:

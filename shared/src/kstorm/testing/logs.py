@@ -78,6 +78,10 @@ class BrokerLogs:
         self._ending: list[tuple[object, Transaction]] = []
         self._epochs: defaultdict[object, int] = defaultdict(int)
         self._lives: Counter[str] = Counter()  # times that each topic was recreated
+        self._closed: defaultdict[TopicPartition, int] = defaultdict(int)
+        # offsets before which no record is in an open transaction
+        self.revision = 0
+        """Changes whenever a record, an offset or a transaction does."""
         self.stalled: set[TopicPartition] = set()
         """Partitions that cannot be read or written now."""
         self.bring: Callable[[Callable[[], None]], object] = lambda mark: mark()
@@ -86,6 +90,7 @@ class BrokerLogs:
 
     def append(self, place: TopicPartition, value: bytes) -> int:
         """Append a record and return its offset."""
+        self.revision += 1
         records = self._records[place]
         records.append(value)
         for wake in self._readers[place].values():
@@ -101,10 +106,12 @@ class BrokerLogs:
     def stable_end(self, place: TopicPartition) -> int:
         """Return the end offset for read-committed readers: the first record of an open
         transaction, or the end."""
-        for at, of in self._transactional[place].items():  # in the order of offsets
-            if of.is_open_at(place):
-                return at
-        return len(self._records[place])
+        of, end = self._transactional[place], len(self._records[place])
+        at = self._closed[place]
+        while at < end and not (at in of and of[at].is_open_at(place)):
+            at += 1
+        self._closed[place] = at
+        return at
 
     def committed_records(
         self, place: TopicPartition, start: int, end: int
@@ -162,6 +169,7 @@ class BrokerLogs:
 
     def commit(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
         """Set the offsets at which restarted consumers resume."""
+        self.revision += 1
         self._committed.update(offsets)
 
     # Transactions.
@@ -204,6 +212,7 @@ class BrokerLogs:
         Raises `ValueError` if the transaction has ended.
         """
         self._expect_open(transaction)
+        self.revision += 1
         transaction.unmarked.setdefault(place, []).extend(acts)
 
     def write(
@@ -226,6 +235,7 @@ class BrokerLogs:
     def end(self, transaction: Transaction, fate: TransactionFate) -> None:
         """Commit or abort. Raises `ValueError` if the transaction has already ended."""
         self._expect_open(transaction)
+        self.revision += 1
         transaction.fate = fate
         owner = next((owner for owner, other in self._open.items() if other is transaction), None)
         self._open.pop(owner, None)
@@ -238,6 +248,7 @@ class BrokerLogs:
     def _mark(self, transaction: Transaction, place: TopicPartition) -> None:
         """Deliver the marker to a partition: its records of the transaction become visible or are
         dropped."""
+        self.revision += 1
         acts = transaction.unmarked.pop(place)
         self._tidy()
         if transaction.fate is TransactionFate.COMMITTED:
@@ -284,6 +295,7 @@ class BrokerLogs:
 
     def remake_changelog(self, topic: str) -> None:
         """Delete and recreate a changelog: it is empty and has a new id."""
+        self.revision += 1
         self._lives[topic] += 1
         for place in [place for place in self._changes if place[0] == topic]:
             del self._changes[place]

@@ -202,6 +202,7 @@ class _Schedule:
         }
         self._random = Random(f"faults {seed}")
         self._steps = 0
+        self._unfinished_at = -1  # the last revision of the logs with unfinished work
         frame = min(self._random.choice((1, 3, 4000)), topology.config.topology_frame_max_tuples)
         wired = replace_components(topology, self._spouts)
         # Small frames, so that more can happen between two of them.
@@ -225,6 +226,7 @@ class _Schedule:
                 self._topology, self._seed, trial.resources, tell=self._tell, at_once=False
             ) as cluster:
                 self.hunter = Hunter(cluster, self._random, self._faults, self._only)
+                self._world = cluster.processes(cluster.topology.spouts[0].id)[0].world
                 try:
                     self._work(cluster)
                 except KstormError as error:
@@ -248,10 +250,10 @@ class _Schedule:
     def _work(self, cluster: LocalCluster) -> None:
         self._work_among_faults(cluster)
         done = work_in_calm(
-            cluster, self.hunter, lambda: self._done(cluster), lambda: self._let_pass(cluster, 0.5)
+            cluster, self.hunter, lambda: self._done(), lambda: self._let_pass(cluster, 0.5)
         )
         if not done and self._exact:
-            raise _Found("not finished", f"{_what_is_left(cluster)}{_last_error(cluster)}")
+            raise _Found("not finished", f"{_what_is_left(self._world)}{_last_error(cluster)}")
         if not done:
             missing = {name: spout.shared.missing() for name, spout in self._spouts.items()}
             names = ", ".join(
@@ -281,18 +283,21 @@ class _Schedule:
                 self.hunter.pass_time()
             left -= 1
             self._steps += 1
-            if left > tail and self._done(cluster):
+            if left > tail and self._done():
                 left = tail
 
     def _let_pass(self, cluster: LocalCluster, timeouts: float) -> None:
         cluster.advance_time(timeouts * self._timeout)
 
-    def _done(self, cluster: LocalCluster) -> bool:
+    def _done(self) -> bool:
         if not self._exact:
             return all(spout.shared.done for spout in self._spouts.values())
-        return not (
-            _spouts_at_work(cluster, self._trial.inputs) or unfinished_tasks(_world(cluster))
-        )
+        world = self._world
+        if world.logs.revision == self._unfinished_at:
+            return False
+        done = not (_spouts_at_work(world, self._trial.inputs) or unfinished_tasks(world))
+        self._unfinished_at = -1 if done else world.logs.revision
+        return done
 
 
 def _fixed(values: Sequence[Any] | FixedTuple) -> FixedTuple:
@@ -307,19 +312,13 @@ def _check_faults(faults: Collection[str]) -> None:
             )
 
 
-def _spouts_at_work(cluster: LocalCluster, inputs: Inputs) -> list[str]:
+def _spouts_at_work(world: SimulatedWorld, inputs: Inputs) -> list[str]:
     """Return the spouts that have not emitted everything, as far as is committed."""
-    return [
-        name for name, given in inputs.items() if not is_emitted(_world(cluster), name, len(given))
-    ]
+    return [name for name, given in inputs.items() if not is_emitted(world, name, len(given))]
 
 
-def _world(cluster: LocalCluster) -> SimulatedWorld:
-    return cluster.processes(cluster.topology.spouts[0].id)[0].world
-
-
-def _what_is_left(cluster: LocalCluster) -> str:
-    left = ", ".join(unfinished_tasks(_world(cluster))) or "none"
+def _what_is_left(world: SimulatedWorld) -> str:
+    left = ", ".join(unfinished_tasks(world)) or "none"
     return (
         f"{MOST_ROUNDS / 2:g} timeouts after the last fault, these bolt tasks have unfinished "
         f"tuples: {left}. Does a bolt hold them forever, forget to ack them, or keep the spouts "
