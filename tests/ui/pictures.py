@@ -54,7 +54,7 @@ def main() -> int:
         with (
             EmbeddedKafka(place) as kafka,
             EmbeddedZooKeeper(place) as zookeeper,
-            running_words("wordcount", kafka, zookeeper, place / "run") as running,
+            running_words("wordcount", kafka, zookeeper, place / "run", per_second=100) as running,
         ):
             _take(browser, running)
         browser.close()

@@ -47,13 +47,20 @@ class Running:
 
 @contextmanager
 def running_words(
-    name: str, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, workdir: Path
+    name: str,
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    workdir: Path,
+    *,
+    per_second: int = 10,
 ) -> Iterator[Running]:
-    """Run the word count under a unique name, with 100 messages per second, and the web UI."""
+    """Run the word count under a unique name, with a steady stream of messages, and the web UI."""
     hidden = {"KSTORM_UI_SHOW_VALUES": "false", "KSTORM_UI_LOGS": "true"}
     with running_beside_page("wordcount", name, kafka, zookeeper, workdir, hidden) as running:
         ended = threading.Event()
-        feeder = threading.Thread(target=_feed, args=(running.engine, ended), daemon=True)
+        feeder = threading.Thread(
+            target=_feed, args=(running.engine, per_second // 5, ended), daemon=True
+        )
         feeder.start()
         try:
             yield running
@@ -109,9 +116,9 @@ def running_beside_page(
             processes.kill()
 
 
-def _feed(engine: Engine, ended: threading.Event) -> None:
+def _feed(engine: Engine, messages: int, ended: threading.Event) -> None:
     while not ended.wait(0.2):
-        engine.produce(f"the cow jumped over the moon again {number}" for number in range(20))
+        engine.produce(f"the cow jumped over the moon again {one}" for one in range(messages))
 
 
 def _url_of(page: ManagedProcess) -> str:
