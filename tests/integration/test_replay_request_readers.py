@@ -272,7 +272,7 @@ def test_aborted_transaction_is_before_the_end(
     eventually: Eventually,
     at_opening: bool,
 ) -> None:
-    """The log ends with its records and its marker, which nobody receives."""
+    """The log ends with its records and its marker, and no reader receives them."""
     world.create()
     world.write(*orders(2))
     reader, found = opened(), list[Pair]()

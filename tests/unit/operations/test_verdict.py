@@ -157,7 +157,7 @@ def test_message_that_was_replayed_is_done() -> None:
     """The range still has it as dead. With exactly once, its letter is gone before it is done."""
     of = FinishedRange(v=1, start=90, end=110, at=50_000, n={"acked": 20}, dead=[(100, 101)])
 
-    def verdict(bolt: Bolt, attempt: int, **facts: Any) -> Verdict:
+    def verdict(bolt: Bolt | BasicBolt, attempt: int, **facts: Any) -> Verdict:
         tree = tree_of(bolt)
         assert tree.init is not None
         init = msgspec.structs.replace(tree.init, origin=Origin("lines", 3, 100, attempt))

@@ -97,7 +97,7 @@ class SimulatedWorld:
     runner: asyncio.Runner = field(default_factory=asyncio.Runner)
 
     topics: frozenset[str] = field(init=False)
-    """The topology's own topics, except those that only spouts of a Kafka write and read."""
+    """The topology's own topics, without the topics of a `KafkaSpout`, which are outside."""
 
     def __post_init__(self) -> None:
         topology = self.topology
