@@ -12,10 +12,8 @@ from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.operations.letters.reading import read_letters
 from kstorm.runtime.kafka.event_log import read_events
-from kstorm.runtime.kafka.single_partition_topic import read_topic
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.dead_letters import Letters
-from tests.integration.engine import make_topics
 from tests.kstorm_command import Command, run_kstorm
 from tests.kubernetes_stub import KubernetesStub
 
@@ -113,15 +111,11 @@ def test_replay_with_a_value_that_the_scheme_can_read(
     assert "its replay is in progress" in edit("0", "--value", NEW, "--yes")[2]
 
 
-def test_exactly_once_edit_copies_the_message(
-    kafka: EmbeddedKafka, letters: Letters, edit: Command, code: str
-) -> None:
+def test_exactly_once_edit_is_a_replay(letters: Letters, edit: Command, code: str) -> None:
     """The letter of a bolt's tuple cannot be edited."""
-    source = f"{letters.name}-orders"
-    make_topics(kafka.bootstrap, {source: 1})
     letters.write(
-        letters.letter(7, topic=source, partition=0, value=OLD, key=b"k", headers=[("a", "b")]),
-        letters.letter(8, topic=source, partition=0, value=OLD, headers=[("kstorm-replays", "3")]),
+        letters.letter(7, value=OLD, key=b"k", headers=[("a", "b")]),
+        letters.letter(8, value=OLD, replays=3),
         letters.letter(9, topic=f"{letters.name}.lines", row=2, roots=["00" * 8]),
     )
     exact = f"{code}:exact"
@@ -129,18 +123,19 @@ def test_exactly_once_edit_copies_the_message(
     assert "cannot read the new value" in edit("0", "--value", "{}", "--yes", topology=exact)[2]
     assert "--force" in edit("1", *given, topology=exact)[2]
     assert "bolts give tuples up" in edit("2", *given, topology=exact)[2]
-    copied = f"1 copied to {source} with the new value, and its letter discarded"
-    assert edit("0", *given, topology=exact)[:2] == (0, f"{copied}\n")
-    assert letters.orders() == []
-    assert said(letters)[-1] == ("anna@laptop", "edit", "0", "a price", copied)
-    assert [one.number for one in read_letters(letters.settings, letters.name).letters] == [1, 2]
-    (copy,) = read_topic(letters.settings, source)
-    assert (copy.key(), copy.value()) == (b"k", NEW.encode())
-    assert copy.headers() == [
-        ("a", b"b"),
-        ("kstorm-replay-of", f"{source}/0/7".encode()),
-        ("kstorm-replays", b"1"),
-    ]
+    assert edit("0", *given, topology=exact)[:2] == (
+        0,
+        "1 replay requested: `kstorm events` shows the outcome\n",
+    )
+    ((key, order),) = letters.orders()
+    assert (key, order.value, order.key, order.headers) == (
+        b"orders/3/7/lines",
+        NEW.encode(),
+        b"k",
+        [("a", "b")],
+    )
+    assert said(letters)[-1] == ("anna@laptop", "edit", "0", "a price", "1 replay requested")
+    assert [one.number for one in read_letters(letters.settings, letters.name).letters] == [0, 1, 2]
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from kstorm.operations.letters.reading import read_letters
 from kstorm.runtime.kafka.raw_writer import RawMessage
 from kstorm.runtime.kafka.single_partition_topic import write_topic
 from kstorm.testing import FeederSpout
-from kstorm.topology import Topology, TopologyBuilder
+from kstorm.topology import Config, Topology, TopologyBuilder
 from tests.integration.dead_letters import SECRET, Letters
 from tests.integration.engine import make_topics
 from tests.kstorm_command import Command, run_kstorm
@@ -150,6 +150,7 @@ def test_letter_of_a_missing_partition_is_copied(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("kafka_spout", [True, False])
 def test_code_decides_if_the_spout_can_replay(
     letters: Letters,
@@ -157,9 +158,10 @@ def test_code_decides_if_the_spout_can_replay(
     source: str,
     monkeypatch: pytest.MonkeyPatch,
     kafka_spout: bool,
+    guarantee: str,
 ) -> None:
     """A KafkaSpout can. Other spouts cannot."""
-    builder = TopologyBuilder(letters.name)
+    builder = TopologyBuilder(letters.name, Config(topology_processing_guarantee=guarantee))
     config = SpoutConfig(KafkaHosts(), source, id="lines")
     builder.set_spout("lines", KafkaSpout(config) if kafka_spout else FeederSpout("line"))
     topology: Topology = builder.build()

@@ -123,8 +123,8 @@ def test_many_replays_are_requested_in_stages(letters: Letters, kstorm: Command)
 
 @pytest.mark.slow
 def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
-    """These are a bolt's tuple, a message of a queue, a cut message, and one that failed in three
-    replays."""
+    """These are a bolt's tuple, a message of a queue, a cut message, one that failed in three
+    replays, and one with other tuples."""
     big = letters.letter(4, value=b"x" * 800_000)
     letters.write(
         letters.letter(1, topic=f"{letters.name}.count", row=3),
@@ -132,6 +132,7 @@ def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> N
         big,
         letters.letter(5, replays=3),
         letters.strange(6, value=None),
+        letters.letter(8, kind="too_large", value=None, roots=["00" * 8]),
     )
     code, _, complained = kstorm("--all", "--yes")
     assert (code, letters.orders()) == (2, [])
@@ -139,6 +140,7 @@ def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> N
         "2 not replayed: it is not a message of a source topic",
         "1 not replayed: the letter has only the beginning",
         "1 not replayed: no part of the message could be read",
+        "1 not replayed: the letter is of one of the message's tuples",
         "--force",
     ):
         assert said in complained

@@ -4,6 +4,8 @@ Tests with the fake are only valid if it fulfils the contract.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from typing import Any, Protocol
 
 import pytest
@@ -15,6 +17,7 @@ from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.replay_request_reader import KafkaReplayRequests
 from kstorm.testing.kafka.broker import PendingRequests, Topics
 from kstorm.testing.kafka.replay_requests import FakeReplayRequests
+from kstorm.testing.logs import BrokerLogs, TransactionFate
 from tests.conftest import Eventually
 from tests.integration.engine import make_topics
 
@@ -29,12 +32,24 @@ class World(Protocol):
 
     def write(self, *pairs: Pair) -> None: ...
 
+    def begin(self) -> "Ending": ...
+
     def open(self) -> ReplayRequestReader: ...
+
+
+class Ending(Protocol):
+    """A transaction that writes to the topic."""
+
+    def write(self, *pairs: Pair) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
 
 
 class Fake:
     def __init__(self) -> None:
-        self._topics, self._answers = Topics(), PendingRequests()
+        self._topics, self._answers, self._logs = Topics(), PendingRequests(), BrokerLogs()
 
     def create(self) -> None:
         self._topics.create("orders", 1)
@@ -44,7 +59,29 @@ class Fake:
             self._topics.append("orders", key, value)
 
     def open(self) -> ReplayRequestReader:
-        return FakeReplayRequests(self._topics, self._answers, "orders")
+        return FakeReplayRequests(self._topics, self._answers, "orders", self._logs.open_at)
+
+    def begin(self) -> Ending:
+        return FakeEnding(self._topics, self._logs)
+
+
+class FakeEnding:
+    """A transaction whose marker reaches the topic when it ends."""
+
+    def __init__(self, topics: Topics, logs: BrokerLogs) -> None:
+        self._topics, self._logs = topics, logs
+        self._one = logs.begin(self, logs.begin_epoch(self), 0.0)
+
+    def write(self, *pairs: Pair) -> None:
+        for key, value in pairs:
+            append = partial(self._topics.append, "orders", key, value)
+            self._logs.take_part(self._one, ("orders", 0), append)
+
+    def commit(self) -> None:
+        self._logs.end(self._one, TransactionFate.COMMITTED)
+
+    def abort(self) -> None:
+        self._logs.end(self._one, TransactionFate.ABORTED)
 
 
 class Real:
@@ -64,6 +101,32 @@ class Real:
         return KafkaReplayRequests(
             Settings(topology="", bootstrap_servers=self._kafka.bootstrap), self._topic
         )
+
+    def begin(self) -> Ending:
+        return RealEnding(self._kafka.bootstrap, self._topic)
+
+
+class RealEnding:
+    """A transaction of a producer of its own."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{id(self)}"}
+        )
+        self._producer.init_transactions(30)
+        self._producer.begin_transaction()
+
+    def write(self, *pairs: Pair) -> None:
+        for key, value in pairs:
+            self._producer.produce(self._topic, value, key, 0)
+        assert self._producer.flush(30) == 0
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(30)
+
+    def abort(self) -> None:
+        self._producer.abort_transaction(30)
 
 
 @pytest.fixture(params=["fake", "real"])
@@ -160,6 +223,70 @@ def test_empty_topic_is_at_its_end(
     eventually(lambda: len(more(reader, found)) == 2, 30.0)
     assert (found, reader.at_end) == (orders(2), True)
     assert list(reader.read()) == []
+
+
+def reads_often(
+    reader: ReplayRequestReader, found: list[Pair], eventually: Eventually, times: int = 60
+) -> None:
+    """Reads for longer than a reader needs to reach the end."""
+    calls = count()
+    eventually(lambda: more(reader, found) is found and next(calls) >= times, 60.0)
+
+
+@pytest.mark.parametrize("at_opening", [True, False])
+def test_open_transaction_is_before_the_end(
+    world: World,
+    opened: Callable[[], ReplayRequestReader],
+    eventually: Eventually,
+    at_opening: bool,
+) -> None:
+    """The end of a request may still be committed. This also holds for an end that is asked for
+    later."""
+    world.create()
+    world.write(*orders(3))
+    reader, found = opened(), list[Pair]()
+    if not at_opening:
+        eventually(lambda: more(reader, found) is found and reader.at_end, 30.0)
+    ending = world.begin()
+    ending.write((b"1", None))
+    if at_opening:
+        reader = opened()
+    else:
+        reader.ask_end()
+        assert not reader.at_end
+    world.write(*orders(1, 7))
+    reads_often(reader, found, eventually)
+    assert not reader.at_end, "a request would be carried out twice"
+    ending.commit()
+    eventually(lambda: more(reader, found) is found and reader.at_end, 30.0)
+    assert sorted(found, key=str) == sorted([*orders(3), (b"1", None), *orders(1, 7)], key=str)
+    world.write(*orders(1, 8))
+    eventually(lambda: orders(1, 8)[0] in more(reader, found), 30.0)
+    assert reader.at_end
+
+
+@pytest.mark.parametrize("at_opening", [True, False])
+def test_aborted_transaction_is_before_the_end(
+    world: World,
+    opened: Callable[[], ReplayRequestReader],
+    eventually: Eventually,
+    at_opening: bool,
+) -> None:
+    """The log ends with its records and its marker, and no reader receives them."""
+    world.create()
+    world.write(*orders(2))
+    reader, found = opened(), list[Pair]()
+    if not at_opening:
+        eventually(lambda: more(reader, found) is found and reader.at_end, 30.0)
+    ending = world.begin()
+    ending.write((b"1", None), (b"0", None))
+    ending.abort()
+    if at_opening:
+        reader = opened()
+    else:
+        reader.ask_end()
+    eventually(lambda: more(reader, found) is found and reader.at_end, 30.0)
+    assert found == orders(2)
 
 
 @pytest.mark.slow

@@ -15,7 +15,8 @@ from kstorm.core import ledger
 from kstorm.core.ledger import BUCKETS, Ledger
 from kstorm.core.spout_collector import SpoutCollector
 from kstorm.core.spout_task import SpoutTask
-from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
+from kstorm.kafka.message_id import KafkaMessageId
+from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.ports import Ownership
 from kstorm.runtime.zookeeper.lease import NOTHING, Lease
 from tests.sim.at_most_once import explore_at_most_once

@@ -25,7 +25,7 @@ from kstorm.core.ids import NextId, NextIds
 from kstorm.core.ledger import NO_LOG
 from kstorm.core.state import TaskState
 from kstorm.kafka.ports import KAFKA, KafkaPorts
-from kstorm.kafka.unit_writer import for_sinks
+from kstorm.kafka.unit_writer import for_exact_spouts, for_sinks
 from kstorm.topology import Topology
 
 Pairs = Iterable[tuple[bytes, bytes]]
@@ -60,7 +60,7 @@ def make_spout_engine(
 ) -> SpoutEngine:
     """Return the engine of a process that runs tasks of a spout."""
     kind = ExactSpoutEngine if topology.config.exactly_once else SpoutEngine
-    return kind(
+    engine = kind(
         topology,
         component,
         journal,
@@ -69,6 +69,9 @@ def make_spout_engine(
         resources=resources,
         calls_a_turn=calls_a_turn,
     )
+    if topology.config.exactly_once and isinstance(ports := resources.get(KAFKA), KafkaPorts):
+        engine.lend(KAFKA, for_exact_spouts(ports, engine.outbox))
+    return engine
 
 
 def make_bolt_engine(

@@ -91,7 +91,7 @@ HOOKS = {
     *("complete", "deactivate", "declare_output_fields", "deserialize", "deserialize_with_topic"),
     *("deserialize_key_and_value", "deserialize_message_with_metadata", "event_time", "execute"),
     *("execute_batch", "executor", "fail", "fold", "fold_columns", "get_component_configuration"),
-    *("get_key_from_tuple", "get_message_from_tuple", "get_topic", "holders", "init"),
+    *("gave_up", "get_key_from_tuple", "get_message_from_tuple", "get_topic", "holders", "init"),
     *("init_state", "is_keep", "make_manager", "make_state", "map", "metrics", "multi_get"),
     *("multi_put", "next_tuple", "of", "on_completion", "open", "open_reader", "origins"),
     *("positions", "positions_committed", "pre_commit", "pre_prepare", "pre_rollback", "prepare"),

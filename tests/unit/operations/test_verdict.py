@@ -8,6 +8,7 @@ import msgspec
 
 from kstorm.cli.why import lines
 from kstorm.core.dead_letters import DeadLetter
+from kstorm.core.origins import Origin
 from kstorm.introspection.outline import RetryPolicy
 from kstorm.introspection.outline_builder import outline_of
 from kstorm.kafka.finished_ranges import FinishedRange, Skipped
@@ -150,6 +151,26 @@ def test_finished_range_gives_the_outcome() -> None:
         asked([], stored=110, finished=[msgspec.structs.replace(of, dead=[(99, 101)])]).kind
         is VerdictKind.DEAD
     )
+
+
+def test_message_that_was_replayed_is_done() -> None:
+    """The range still has it as dead. With exactly once, its letter is gone before it is done."""
+    of = FinishedRange(v=1, start=90, end=110, at=50_000, n={"acked": 20}, dead=[(100, 101)])
+
+    def verdict(bolt: Bolt | BasicBolt, attempt: int, **facts: Any) -> Verdict:
+        tree = tree_of(bolt)
+        assert tree.init is not None
+        init = msgspec.structs.replace(tree.init, origin=Origin("lines", 3, 100, attempt))
+        news = [init if news is tree.init else news for news in tree.news]
+        again = msgspec.structs.replace(tree, news=news)
+        return asked([again], stored=110, finished=[of], **facts)
+
+    replayed = verdict(End(), 2)
+    assert replayed.kind is VerdictKind.DONE
+    assert replayed.said.endswith(": replayed from its dead letter")
+    assert verdict(End(), 1).kind is VerdictKind.DEAD, "another tuple of it has failed"
+    assert verdict(Forgets(), 2).kind is VerdictKind.DEAD, "it has timed out"
+    assert verdict(Forgets(), 2, exactly_once=True).kind is VerdictKind.QUEUED
 
 
 def test_failure_shows_task_error_and_retry() -> None:

@@ -1,5 +1,7 @@
 """The spout tasks of a process share the readers of replay requests and committed positions."""
 
+from unittest.mock import patch
+
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.kafka.shared_positions import SharedPositions
 from kstorm.runtime.kafka.shared_replay_requests import SharedReplayRequests
@@ -57,6 +59,26 @@ def test_task_opened_after_the_end_has_another_reader() -> None:
     while not two.at_end:
         found += two.read()
     assert found == one.read() == [(b"a", b"x")]
+
+
+def test_end_is_asked_for_again_for_each_task() -> None:
+    """Requests may have ended since the reader was opened. A later task needs them all."""
+    requests = Requests()
+    requests.write(b"a")
+    one = requests.shared.lend()
+    with patch.object(FakeReplayRequests, "ask_end", autospec=True) as asked:
+        requests.shared.lend()
+    asked.assert_called_once_with(requests.opened[0])
+    while not one.at_end:
+        one.read()
+    one.ask_end()
+    assert not one.at_end
+    assert not requests.opened[0].at_end
+    three, found = requests.shared.lend(), list[tuple[bytes | None, bytes | None]]()
+    assert len(requests.opened) == 2
+    while not three.at_end:
+        found += three.read()
+    assert found == [(b"a", b"x")]
 
 
 def test_requests_are_read_until_the_last_task_closes() -> None:

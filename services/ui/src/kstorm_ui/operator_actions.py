@@ -19,7 +19,6 @@ from kstorm.operations.kubernetes.cluster import Cluster
 from kstorm.operations.kubernetes.pod_command import PodCommand
 from kstorm.operations.kubernetes.scaling import changes, scaled
 from kstorm.operations.kubernetes.topologies import find_topology
-from kstorm.operations.letters.copying import copy_edited
 from kstorm.operations.letters.discarding import check_discardable, discard_all
 from kstorm.operations.letters.editing import check_changed
 from kstorm.operations.letters.reading import numbers_of, place_of, read_one
@@ -184,9 +183,6 @@ def edit(where: ActionTarget, outline: Outline, number: int, value: bytes, note:
             if why := why_no_edit(where.settings, outline, one):
                 raise ControlError(f"{number} cannot be edited: {why}")
             check_changed(one, value)
-            if outline.exactly_once:
-                told.outcome = copy_edited(where.settings, where.name, one, value, force=False)
-                return told.outcome
             begin = _end_of_events(where)
             told.outcome = request_edited_replay(
                 where.settings, where.name, one, value, who=where.who, note=note

@@ -53,26 +53,13 @@ async def preview(
             raise ConfigError(no_outline(state.name))
         ask = partial(_edited, outline=state.outline, meant=meant)
     else:
-        once = state.outline is not None and state.outline.exactly_once
-        ask = (
-            partial(_replayed, meant=meant, exactly_once=once)
-            if verb == "replay"
-            else partial(_discarded, meant=meant)
-        )
+        ask = partial(_replayed if verb == "replay" else _discarded, meant=meant)
     found, problem = await site.ask_kafka((verb, meant), state, ask)
     return Preview(problem=problem) if found is None else found
 
 
-def _replayed(
-    settings: Settings, topology: str, meant: SelectedLetters, *, exactly_once: bool
-) -> Preview:
-    letters, others = replayable(
-        settings,
-        topology,
-        meant.letters(settings, topology),
-        force=False,
-        exactly_once=exactly_once,
-    )
+def _replayed(settings: Settings, topology: str, meant: SelectedLetters) -> Preview:
+    letters, others = replayable(settings, topology, meant.letters(settings, topology), force=False)
     if not letters:
         raise ControlError(f"None of these dead letters can be replayed: {'; '.join(others)}")
     return _of(meant, letters, others)

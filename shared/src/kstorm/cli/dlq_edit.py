@@ -25,7 +25,6 @@ from kstorm.cli.place_options import Option, TopologyOptions, code_of, run_remot
 from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
-from kstorm.operations.letters.copying import copy_edited
 from kstorm.operations.letters.editing import check_changed, check_replayable, spout_of, tuples_of
 from kstorm.operations.letters.reading import read_one
 from kstorm.operations.letters.replaying import request_edited_replay
@@ -74,8 +73,7 @@ def edit(
     """Replay a letter's message through its spout with another value, at the message's own
     coordinates.
 
-    With exactly-once processing, the spout emits no message again, so a copy with the new value
-    goes to the source topic. The scheme must be able to read the value.
+    The scheme must be able to read the value.
     """
     if sum(each is not None for each in (value, file, stdin)) > 1:
         raise ConfigError("give the new value with --value or --file, or neither to use an editor")
@@ -92,7 +90,6 @@ def edit(
     topology = code_of(options, "its scheme must check the new value")
     one = read_one(options.settings, options.name, number)
     spout = spout_of(topology, one)
-    exactly_once = topology.config.exactly_once
     check_replayable(options.settings, options.name, one, force=force)
     new = _edited(one.letter.value or b"") if given is None else given
     check_changed(one, new)
@@ -105,15 +102,10 @@ def edit(
     if not yes:
         confirm("edit", options.name, 1)
     with recorded(options.name, "edit", f"{number}", said=note, settings=options.settings) as deed:
-        deed.outcome = (
-            copy_edited(options.settings, options.name, one, new, force=force)
-            if exactly_once
-            else request_edited_replay(
-                options.settings, options.name, one, new, who=operator(), note=note
-            )
+        deed.outcome = request_edited_replay(
+            options.settings, options.name, one, new, who=operator(), note=note
         )
-    plain = exactly_once or json
-    said = deed.outcome if plain else f"{deed.outcome}: `kstorm events` shows the outcome"
+    said = deed.outcome if json else f"{deed.outcome}: `kstorm events` shows the outcome"
     print_outcome(options.name, said, json=json)
 
 

@@ -17,7 +17,6 @@ from kstorm.cli.place_options import (
     TopologyOptions,
     code_if_available,
     in_pod,
-    is_exactly_once,
     run_remotely,
 )
 from kstorm.cli.time_options import parse_since
@@ -135,7 +134,8 @@ def replay(
 ) -> None:
     """Replay the messages of dead letters through their spouts, at the messages' own coordinates.
 
-    A letter is discarded once its message has been processed.
+    A letter is discarded once its message has been processed. With exactly-once processing, it is
+    discarded when the spout has emitted the message.
     """
     if bool(numbers) + bool(group) + every != 1:
         raise ConfigError("which letters? Give their numbers, --group or --all")
@@ -170,7 +170,6 @@ def replay(
             options.name,
             selected,
             force=force,
-            exactly_once=is_exactly_once(options),
         )
     )
     for why, count in others.items():

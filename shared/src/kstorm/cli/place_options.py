@@ -251,14 +251,6 @@ def code_if_available(options: TopologyOptions, why: str) -> Topology | None:
     return found
 
 
-def is_exactly_once(options: TopologyOptions) -> bool:
-    """Return True if the topology's run or code shows that it uses exactly once."""
-    if isinstance(options.place, LocalRun):
-        return options.place.running.topology.exactly_once
-    code = code_if_available(options, "its guarantee decides which letters can be replayed")
-    return code is not None and code.config.exactly_once
-
-
 def run_remotely(
     options: TopologyOptions,
     command: str,

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
         TopicSelector,
         TupleToKafkaMapper,
     )
+    from kstorm.kafka.message_id import KafkaMessageId
     from kstorm.kafka.offsets import StoredOffset
     from kstorm.kafka.partition_assignment import calculate_partitions_for_task
-    from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
+    from kstorm.kafka.partition_manager import PartitionManager
     from kstorm.kafka.ports import KAFKA, Broker, KafkaPorts, Partition
     from kstorm.kafka.retry import ExponentialBackoffRetryManager
     from kstorm.kafka.retry_manager import FailedMessageRetryManager
@@ -130,7 +131,8 @@ _MODULES: Final = {
     ),
     "offsets": ("StoredOffset",),
     "partition_assignment": ("calculate_partitions_for_task",),
-    "partition_manager": ("KafkaMessageId", "PartitionManager"),
+    "message_id": ("KafkaMessageId",),
+    "partition_manager": ("PartitionManager",),
     "ports": ("KAFKA", "Broker", "KafkaPorts", "Partition"),
     "retry": ("ExponentialBackoffRetryManager",),
     "retry_manager": ("FailedMessageRetryManager",),

@@ -32,23 +32,12 @@ from kstorm.kafka.emitting import emit_message, explain_unemittable
 from kstorm.kafka.failures import Cause, Failures
 from kstorm.kafka.finished_ranges import ACKED, OffsetOutcomes
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
+from kstorm.kafka.message_id import KafkaMessageId
 from kstorm.kafka.partition_times import PartitionTimes
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.scheme import Values, deserializer
 from kstorm.topology import SpoutOutputCollector
-
-
-class KafkaMessageId(Struct, frozen=True, gc=False):
-    """Identifies the attempt and the message that a tree belongs to."""
-
-    partition: Partition
-    offset: int
-    epoch: int
-    """Identifies the period during which the task reads this partition. Trees from an earlier
-    period do not finish messages of a later one."""
-    attempt: int
-    """1 for the first emission. A message with several tuples can have trees of two attempts in
-    flight at the same time."""
+from kstorm.topology.positioned import LetterContent
 
 
 class _Pending(Struct, gc=False):
@@ -247,6 +236,17 @@ class PartitionManager:
         given_up = self.failures.failed(id.offset, pending.attempt, self.next_offset, now)
         if given_up is not None:
             self._give_up(pending, id.offset, *given_up)
+
+    def content_of(self, id: KafkaMessageId) -> LetterContent:
+        """Return the content of an unfinished message with one tuple, otherwise nothing."""
+        pending = self._pending.get(id.offset) if id.epoch == self.epoch else None
+        if pending is None or pending.trees != 1:
+            return {}
+        key, value, headers = (message := pending.message).key(), message.value(), message.headers()
+        stamped, stamp = message.timestamp()
+        return LetterContent(
+            key=key, value=value, headers=text_of(headers), timestamp=stamp if stamped else 0
+        )
 
     def grant(self, stored: int | None) -> None:
         """With `AT_MOST_ONCE`, allow messages below `stored` if that is the claimed offset.

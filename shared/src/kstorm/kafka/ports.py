@@ -195,11 +195,16 @@ class PositionReader(Protocol):
 
 
 class ReplayRequestReader(Protocol):
-    """Reads a topology's replay requests from the first one in the topic."""
+    """Reads a topology's committed replay requests from the first one in the topic."""
 
     at_end: bool
-    """True once it has read everything that existed when it was opened. Before that, a request that
-    seems to be open may have ended."""
+    """True once it has read everything that existed when `ask_end` was last called, or when it was
+    opened. Before that, a request that seems to be open may have ended. Records of transactions
+    that were open then count too, unless they are aborted."""
+
+    def ask_end(self) -> None:
+        """Ask for the end of the topic again. `at_end` is False until everything before that end
+        has been read."""
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """Return new keys and values since the last call, in order, without blocking.
@@ -276,6 +281,9 @@ class KafkaPorts:
     used."""
     open_positions: Callable[[TopologyContext], PositionReader] | None = None
     """Opens a reader of committed positions for one spout task (exactly-once only)."""
+    open_epoch_writer: Callable[[], RecordWriter] | None = None
+    """Opens a writer whose records are committed with the tuples that a spout emits (exactly-once
+    only)."""
     open_orders: Callable[[TopologyContext], ReplayRequestReader] | None = None
     """Opens a reader of replay requests for one spout task. None: replay is not available."""
 

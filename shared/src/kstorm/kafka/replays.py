@@ -2,15 +2,19 @@
 
 The task that holds a partition's lock emits these messages as their next attempt, at their own
 coordinates. So consumers can recognise earlier output of the same message. The messages are
-tracked, but do not block the stored offset. When the tuple trees are complete, first the dead
-letter is deleted, and then the request ends. If a message fails again, its new dead letter replaces
-the old one, and the request ends when Kafka has it. If the process dies before that, the request
-stays open, and the partition's next owner handles it again, so a replay happens at least once. See
-docs/development/adr/0016.
+tracked, but do not block the stored offset. See docs/development/adr/0016.
+
+* With at-least-once processing, when the tuple trees are complete, first the dead letter is
+  deleted, and then the request ends. If a message fails again, its new dead letter replaces the old
+  one, and the request ends when Kafka has it. If the process dies before that, the request stays
+  open, and the partition's next owner handles it again, so a replay happens at least once.
+* With exactly-once processing, the emit, the end of the request and the deletion of the letter, or
+  the new letter, are committed in one epoch. The partition's next owner first reads all requests
+  that the previous owner may have ended.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -23,7 +27,7 @@ from kstorm.events import Event, encode_event
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.emitting import emit_message, explain_unemittable
 from kstorm.kafka.failures import Cause, why_failed
-from kstorm.kafka.partition_manager import KafkaMessageId
+from kstorm.kafka.message_id import KafkaMessageId
 from kstorm.kafka.ports import Partition, RecordWriter, ReplayRequestReader
 from kstorm.kafka.replay_requests import (
     FAILED,
@@ -35,6 +39,7 @@ from kstorm.kafka.replay_requests import (
 from kstorm.kafka.replay_stages import ReplayStages
 from kstorm.kafka.scheme import Values, deserializer
 from kstorm.topology import SpoutOutputCollector, TopologyContext
+from kstorm.topology.positioned import LetterContent
 
 REPLAYED: Final = -1
 """The epoch of replayed messages, which is never that of a partition."""
@@ -47,14 +52,17 @@ class _Replay(Struct):
     key: bytes
     order: ReplayRequest
     id: KafkaMessageId
+    tuples: int = 0
     trees: int = 0
+    """Its trees that are not complete. 0 if it has failed."""
 
 
 class SpoutReplays:
     """The replay requests of one spout task.
 
     `reader` belongs to the task. The owner of `writer` closes it. `refuses` is the reason why the
-    task rejects all requests, or "".
+    task rejects all requests, or "". With `in_epochs`, the writer's records are committed with the
+    tuples that the task emits.
     """
 
     def __init__(
@@ -66,6 +74,7 @@ class SpoutReplays:
         collector: SpoutOutputCollector,
         *,
         refuses: str = "",
+        in_epochs: bool = False,
         unix: Callable[[], float] = time.time,
     ) -> None:
         self._reader, self._writer, self._collector, self._refuses, self._unix = (
@@ -75,24 +84,35 @@ class SpoutReplays:
             refuses,
             unix,
         )
+        self._in_epochs = in_epochs
         self._stream, self._topology = config.output_stream_id, context.topology
         self._who = f"{context.component}, task {context.task_id}"
         self._suffix = f"/{context.component}".encode()
         self._deserialize = deserializer(config.scheme, config.max_message_bytes)
         self._open: dict[bytes, ReplayRequest] = {}
         self._under_way: dict[tuple[Partition, int], _Replay] = {}
+        # Replays of the current epoch, which end with it.
+        self._emitted: dict[KafkaMessageId, _Replay] = {}
         # Requests that are being ended: their tombstone has not been read back yet.
         self._ended: set[bytes] = set()
+        self._held: Mapping[Partition, int] = {}
         self._next_look = 0.0
         self._stages = ReplayStages()
         # Failures that are being deleted: their tombstone has not been read back yet.
         self._forgotten: set[bytes] = set()
 
-    def tick(self, now: float, held: Iterable[Partition]) -> None:
-        """Read new requests, and emit those of the `held` partitions that are due."""
+    def tick(self, now: float, held: Mapping[Partition, int]) -> None:
+        """Read new requests, and emit those of the `held` partitions that are due.
+
+        `held` has the epoch of each partition that the task may emit from.
+        """
         if now < self._next_look:
             return
         self._next_look = now + _LOOK_SECS
+        if held.items() - self._held.items():
+            # The previous owner may have ended requests until now.
+            self._reader.ask_end()
+        self._held = held
         self._take_notice(self._reader.read())
         if not self._reader.at_end:
             return
@@ -122,7 +142,7 @@ class SpoutReplays:
 
     def ack(self, id: KafkaMessageId) -> None:
         """Complete a tree of a replayed message."""
-        replay = self._of(id)
+        replay = None if self._in_epochs else self._of(id)
         if replay is not None:
             replay.trees -= 1
             if not replay.trees:
@@ -133,6 +153,35 @@ class SpoutReplays:
         replay = self._of(id)
         if replay is not None:
             self._bury(replay, "failed again when it was replayed", why_failed(self._collector))
+
+    def gave_up(self, id: KafkaMessageId) -> LetterContent:
+        """Fail a replayed message of the current epoch, one of whose tuples is too large.
+
+        Returns the content of the tuple's letter.
+        """
+        replay = self._emitted.get(id)
+        if replay is None:
+            return {}
+        order = replay.order
+        if replay.trees:
+            replay.trees = 0
+            self._end(replay, "failed again: a tuple does not fit into a record", failed=True)
+        content = LetterContent(replays=order.replays)
+        if replay.tuples == 1:
+            content |= {
+                "key": order.key,
+                "value": order.value,
+                "headers": order.headers,
+                "timestamp": order.timestamp,
+            }
+        return content
+
+    def before_commit(self) -> None:
+        """End the replays of the current epoch."""
+        emitted, self._emitted = self._emitted, {}
+        for replay in emitted.values():
+            if replay.trees:
+                self._discard(replay)
 
     def close(self) -> None:
         self._reader.close()
@@ -151,9 +200,10 @@ class SpoutReplays:
                     self._stages.take_notice(key, value)
                     self._forgotten.discard(key)
                     continue
-                self._ended.discard(key)
                 self._open.pop(key, None)
-                if value is not None:
+                if value is None:
+                    self._ended.discard(key)
+                else:
                     self._open[key] = decode_request(value)
             except FrameError as error:
                 self._collector.report_error(error)
@@ -197,12 +247,17 @@ class SpoutReplays:
 
     def _start(self, replay: _Replay, trees: int) -> None:
         """Register the replay before it is emitted, because an ack may arrive during the emit."""
-        replay.trees = trees
-        self._under_way[replay.id.partition, replay.id.offset] = replay
+        replay.tuples = replay.trees = trees
+        if not self._in_epochs:
+            self._under_way[replay.id.partition, replay.id.offset] = replay
+        elif trees:
+            self._ended.add(replay.key)
+            self._emitted[replay.id] = replay
 
     def _bury(self, replay: _Replay, reason: str, cause: Cause) -> None:
         order, replay.trees = replay.order, 0
         kind, error = cause
+        end = partial(self._end, replay, f"failed again: {reason}", failed=True)
         self._collector.dead_letter(
             reason,
             value=order.value,
@@ -216,8 +271,10 @@ class SpoutReplays:
             headers=order.headers,
             timestamp=order.timestamp,
             replays=order.replays,
-            on_stored=partial(self._end, replay, f"failed again: {reason}", failed=True),
+            on_stored=None if self._in_epochs else end,
         )
+        if self._in_epochs:
+            end()
 
     def _discard(self, replay: _Replay) -> None:
         """Delete the letter before the request ends, because after that no task would delete it."""

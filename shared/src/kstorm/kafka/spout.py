@@ -22,9 +22,10 @@ from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
 from kstorm.kafka.emitting import emit_rows
 from kstorm.kafka.hosts import StaticHosts
+from kstorm.kafka.message_id import KafkaMessageId, origins_of
 from kstorm.kafka.offset_committer import OffsetCommitter
 from kstorm.kafka.offsets import TopologyRef
-from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
+from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.partition_metrics import PartitionMetrics
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
 from kstorm.kafka.positioned_offsets import PositionedOffsets
@@ -43,7 +44,7 @@ from kstorm.topology import (
 )
 from kstorm.topology.context import CLOCK
 from kstorm.topology.event_time import NEVER, UNKNOWN, EventTime, Mark, Timed
-from kstorm.topology.positioned import Position
+from kstorm.topology.positioned import LetterContent, Position
 
 _BATCH: Final = 500
 """Maximum messages read and emitted in one `next_tuple`, which takes about 3 ms."""
@@ -126,12 +127,15 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         self._replays: SpoutReplays | None = None
         if ports.open_orders is not None:
-            refuses = "" if self._tracks else f"{guarantee}"
-            if self._exact:
-                refuses = "with exactly-once processing, spouts replay no messages"
-            orders = ports.open_orders(context)
+            in_epochs = ports.open_epoch_writer if self._exact else None
             self._replays = SpoutReplays(
-                orders, writer, self.spout_config, context, collector, refuses=refuses
+                ports.open_orders(context),
+                writer if in_epochs is None else in_epochs(),
+                self.spout_config,
+                context,
+                collector,
+                refuses="" if self._tracks else f"{guarantee}",
+                in_epochs=self._exact,
             )
         self._claims = guarantee is ProcessingGuarantee.AT_MOST_ONCE
         self._turn = 0
@@ -148,7 +152,8 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         now = self._clock()
         self._coordinator.tick(now)
         if self._replays is not None:
-            self._replays.tick(now, (manager.partition for manager in self._coordinator.managers))
+            held = {manager.partition: manager.epoch for manager in self._coordinator.managers}
+            self._replays.tick(now, held)
         self._claim()
         left = self._emit(now, _BATCH)
         if left and self.collector.capacity > 0:
@@ -185,19 +190,7 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
     def origins(
         self, message_ids: Sequence[KafkaMessageId]
     ) -> Iterable[tuple[str, int, int, Sequence[int]]]:
-        """Most batches belong to a single partition, which costs 50 ns per message."""
-        first, last = message_ids[0], message_ids[-1]
-        offsets = [id.offset for id in message_ids]
-        places = [id.partition for id in message_ids]
-        if first.attempt == last.attempt == 1 and places.count(first.partition) == len(places):
-            return [(*first.partition, 1, offsets)]
-        runs: list[tuple[str, int, int, list[int]]] = []
-        for id in message_ids:
-            place = (*id.partition, id.attempt)
-            if not runs or runs[-1][:3] != place:
-                runs.append((*place, []))
-            runs[-1][3].append(id.offset)
-        return runs
+        return origins_of(message_ids)
 
     def event_time(self) -> EventTime | None:
         found = self.spout_config.event_time
@@ -224,6 +217,16 @@ class KafkaSpout(Timed, Positioned, Traced, Spout):
         self._committed_to.update(
             (Partition(*place), offset) for place, offset in positions.items()
         )
+
+    def gave_up(self, message_id: KafkaMessageId) -> LetterContent:
+        if message_id.epoch == REPLAYED:
+            return {} if self._replays is None else self._replays.gave_up(message_id)
+        manager = self._coordinator.manager(message_id.partition)
+        return {} if manager is None else manager.content_of(message_id)
+
+    def before_commit(self) -> None:
+        if self._replays is not None:
+            self._replays.before_commit()
 
     def _note_positions(self) -> None:
         for manager in self._coordinator.all_managers():

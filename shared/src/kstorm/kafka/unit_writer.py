@@ -7,6 +7,8 @@ from typing import cast
 
 from kstorm.core.engine.bolt import CurrentWork
 from kstorm.core.engine.units import Unit
+from kstorm.core.outbox import Outbox
+from kstorm.core.outgoing import OutgoingRecord
 from kstorm.kafka.epoch_writer import EpochTask, EpochWriter
 from kstorm.kafka.ports import (
     Headers,
@@ -33,6 +35,29 @@ def for_sinks(ports: KafkaPorts, work: CurrentWork, *, exactly_once: bool) -> Ka
         ),
         open_writer=lambda properties: UnitWriter(work, ports.open_writer(properties)),
     )
+
+
+def for_exact_spouts(ports: KafkaPorts, outbox: Outbox) -> KafkaPorts:
+    """Return the clients of a process with exactly-once spouts, for records that are committed with
+    their tuples."""
+    return replace(ports, open_epoch_writer=lambda: EpochWriter(_SpoutRecords(outbox)))
+
+
+class _SpoutRecords:
+    """An `EpochTask` that writes to kstorm's own topics, which have one partition."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def write(
+        self,
+        topic: str,
+        keys: RecordColumn,
+        values: RecordColumn,
+        headers: Sequence[Headers | None] | None,
+    ) -> None:
+        for key, value in zip(keys, values, strict=True):
+            self._outbox.records.append(OutgoingRecord(topic, 0, value, key))
 
 
 class UnitWriter:

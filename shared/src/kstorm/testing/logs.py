@@ -203,6 +203,11 @@ class BrokerLogs:
         """Return an owner's open transaction, if it still belongs to that epoch."""
         return self._open.get(owner) if self.newest(owner, epoch) else None
 
+    def open_at(self, place: TopicPartition) -> list[Transaction]:
+        """Return the transactions in which a partition takes part, as far as it knows."""
+        ending = [transaction for _, transaction in self._ending]
+        return [one for one in (*self._open.values(), *ending) if one.is_open_at(place)]
+
     def take_part(
         self, transaction: Transaction, place: TopicPartition, *acts: Callable[[], object]
     ) -> None:

@@ -56,7 +56,8 @@ class ObservedCluster:
     @property
     def dead_letters(self) -> list[DeadLetter]:
         """Messages that could not be processed."""
-        return [decode_letter(record) for record in self.sent(self.topology.dead_letters_topic)]
+        found = self.sent(self.topology.dead_letters_topic)
+        return [decode_letter(record) for record in found if record]  # without tombstones
 
     @property
     def errors(self) -> list[TaskError]:

@@ -32,6 +32,10 @@ source partition.
 It returns None while the position is open in a transaction, and -1 if there is none.
 """
 
+OPEN_TRANSACTIONS = "open transactions"
+"""Name under which spouts find a function that returns the transactions that are open in a
+partition."""
+
 _RARE_IN_LEDGERS = ("repeated_inits", "skipped_records", "expired")
 
 
@@ -129,6 +133,7 @@ class SpoutProcess(SimulatedProcess[SpoutEngine]):
                 **world.resources,
                 PROCESS: self,
                 POSITION: partial(world.position, component),
+                OPEN_TRANSACTIONS: world.logs.open_at,
             },
             calls_a_turn=1,
         )

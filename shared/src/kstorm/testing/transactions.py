@@ -90,9 +90,9 @@ class SimulatedTransaction:
         self._give_up_at = inf
 
     def _leaves(self, out: OutgoingRecord) -> bool:
-        """Return True if a record goes outside the cluster."""
+        """Return True if a record goes outside the cluster, as the records of a replay's end do."""
         return out.topic == AT_COMMIT or (
-            self._outside is not None and out.topic not in self._world.topics
+            self._outside is not None and (out.topic not in self._world.topics or out.value is None)
         )
 
     @property

@@ -97,10 +97,12 @@ class SimulatedWorld:
     runner: asyncio.Runner = field(default_factory=asyncio.Runner)
 
     topics: frozenset[str] = field(init=False)
-    """The topology's own topics."""
+    """The topology's own topics, without the topics of a `KafkaSpout`, which are outside."""
 
     def __post_init__(self) -> None:
-        self.topics = frozenset(self.topology.topics())
+        topology = self.topology
+        others = {topology.orders_topic, topology.events_topic, topology.finished_topic}
+        self.topics = frozenset(topology.topics()) - others
         self.scheduler = Scheduler(self.random)
         if self.topology.config.exactly_once and not self.at_once:
             self.delay_markers()

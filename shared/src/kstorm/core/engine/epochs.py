@@ -75,6 +75,9 @@ class Epochs(Leaving[T]):
         """Run user code before a cut."""
         yield from ()
 
+    def before_records(self) -> None:
+        """Called at a cut, when the tuples that do not fit into a record are known."""
+
     def after_commit(self, transact: Transact) -> Routine:
         """Called when an epoch is committed and its changes are in the local copy."""
         yield from ()
@@ -208,10 +211,12 @@ class Epochs(Leaving[T]):
     def _drain(self) -> None:
         unit = Unit()
         outbox = self._engine.outbox
+        tuples = outbox.drain_tuples()
+        self._give_up_too_large()
+        self.before_records()
         written, outbox.records = outbox.records, []
         self.send(unit, written)
-        self.send(unit, outbox.drain_tuples())
-        self._give_up_too_large()
+        self.send(unit, tuples)
         self.send(unit, outbox.drain_acks())
         letters, outbox.letters = outbox.letters, []
         for letter in letters:

@@ -1,7 +1,7 @@
 """The engine of a spout process in an exactly-once topology.
 
-A spout's position in its source is committed in the same transaction as its emits. So messages are
-never emitted again. Completions only serve `ack`, `topology_max_spout_pending` and metrics.
+A spout's position in its source is committed in the same transaction as its emits. So a message is
+emitted again only if an operator replays its dead letter. Completions only serve `ack`, `topology_max_spout_pending` and metrics.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,8 @@ class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
 
     def flush(self, unit: Unit) -> None:
         outbox = self._engine.outbox
-        if (outbox.has_tuples or outbox.has_acks or outbox.letters) and self._now_at():
+        any_ = outbox.has_tuples or outbox.has_acks or outbox.letters or outbox.records
+        if any_ and self._now_at():
             super().flush(unit)
         unit.close()
 
@@ -74,6 +75,11 @@ class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
 
     def has_news(self) -> bool:
         return self._positions != self._now_at()
+
+    def before_records(self) -> None:
+        for tenure in self._engine.tenures.values():
+            if tenure.alive:
+                _spout(tenure).before_commit()
 
     def cut(self) -> tuple[Changes, Mapping[int, int], Positions]:
         self._positions = self._now_at()

@@ -126,6 +126,10 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         self.leaving: SpoutLeaving = self.make_leaving()
         self._stalled: dict[int, tuple[int, float]] = {}
 
+    def lend(self, name: str, resource: Any) -> None:
+        """Add a resource for spouts that are opened from now on."""
+        self._resources[name] = resource
+
     def make_leaving(self) -> "SpoutLeaving":
         """Return the policy of at-least-once processing."""
         return SpoutSends(self)

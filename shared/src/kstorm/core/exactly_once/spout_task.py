@@ -12,11 +12,11 @@ from kstorm.core.sendable import shown_values
 from kstorm.core.spout_task import Pending, SpoutTask
 from kstorm.core.user_code import Steps
 from kstorm.errors import UnsendableError
-from kstorm.topology import Traced
+from kstorm.topology import Positioned, Traced
 
 
 class ExactSpoutTask(SpoutTask):
-    """Like `SpoutTask`, but messages are never emitted again.
+    """Like `SpoutTask`, but a message is emitted again only if an operator replays it.
 
     A tree that exceeds the message timeout is counted, and its timeout restarts.
     """
@@ -29,14 +29,14 @@ class ExactSpoutTask(SpoutTask):
         Its message is acked when the letter is stored.
         """
         note = self.report_refused(error)
-        topic, partition, offset = self._place_of(message_id)
+        topic, partition, offset, attempt = self._place_of(message_id)
         self.collector.dead_letter(
             f"cannot be emitted: {error}",
             value=shown_values(values),
             topic=topic,
             partition=partition,
             offset=offset,
-            attempts=1,
+            attempts=attempt,
             kind=kind_of(error),
             error=note,
             on_stored=None if message_id is None else partial(self.ack_at_once, message_id),
@@ -49,18 +49,27 @@ class ExactSpoutTask(SpoutTask):
     def with_input(
         self, letter: DeadLetter, roots: Set[int], inputs: Mapping[int, Any]
     ) -> DeadLetter:
-        """Add the coordinates of the message to the letter of a tuple of its tree."""
+        """Add what the spout knows about the message to the letter of a tuple of its tree."""
         for root in roots & inputs.keys():
-            topic, partition, offset = self._place_of(inputs[root])
-            return replace(letter, topic=topic, partition=partition, offset=offset, attempts=1)
+            topic, partition, offset, attempt = self._place_of(inputs[root])
+            spout = self.spout
+            content = spout.gave_up(inputs[root]) if isinstance(spout, Positioned) else {}
+            return replace(
+                letter,
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                attempts=attempt,
+                **content,
+            )
         return letter
 
-    def _place_of(self, message_id: Any) -> tuple[str, int, int]:
-        """Return the coordinates of a message, as far as the spout knows them."""
+    def _place_of(self, message_id: Any) -> tuple[str, int, int, int]:
+        """Return the coordinates of a message and its attempt, as far as the spout knows them."""
         if message_id is None or not isinstance(self.spout, Traced):
-            return "", -1, -1
-        topic, partition, _, (offset, *_) = next(iter(self.spout.origins([message_id])))
-        return topic, partition, offset
+            return "", -1, -1, 1
+        topic, partition, attempt, (offset, *_) = next(iter(self.spout.origins([message_id])))
+        return topic, partition, offset, attempt
 
     def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
         """Report late trees by their messages. These trees count as pending until they end."""

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from kstorm.core.dead_letters import DeadLetter
-from kstorm.errors import BrokerError, ConfigError, ControlError, KstormError
+from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.operations.events.audit_log import record_event as note_event
 from kstorm.operations.formatting import counted
 from kstorm.operations.letters.reading import read_whole
@@ -126,24 +126,6 @@ def copy_recorded(
         report(outcome)
 
 
-def copy_edited(
-    settings: Settings, topology: str, one: NumberedLetter, value: bytes, *, force: bool
-) -> str:
-    """Copy a letter's message to its topic with another value, and discard the letter.
-
-    Returns the result as text. Raises `ControlError` with the reason if it cannot be copied, and
-    `BrokerError` if Kafka does not accept the copy.
-    """
-    copies = select_copies(settings, topology, [one], None, to=None, force=True)
-    for why in copies.others:
-        raise ControlError(f"{one.number} cannot be edited: {why}")
-    if not force and replays_of(one.letter) >= MOST_REPLAYS:
-        raise ControlError(f"{one.number} cannot be edited: {_OFTEN}")
-    for _ in _copied(settings, topology, copies, to=None, rate=None, value=value):
-        pass
-    return f"1 copied to {one.letter.topic} with the new value, and its letter discarded"
-
-
 def _copied(
     settings: Settings,
     topology: str,
@@ -151,12 +133,11 @@ def _copied(
     *,
     to: str | None,
     rate: float | None,
-    value: bytes | None = None,
 ) -> Iterator[int]:
     """Copy in batches and discard the letters that Kafka has stored.
 
-    Yields the number of copies per batch. `rate` limits the copies per second. `value` replaces
-    those of the letters. Raises `BrokerError` if Kafka does not accept a copy.
+    Yields the number of copies per batch. `rate` limits the copies per second. Raises `BrokerError`
+    if Kafka does not accept a copy.
     """
     letters, begun = read_whole(settings, topology, copies.letters), False
     size = max(1, min(_AT_ONCE, int(rate))) if rate else _AT_ONCE
@@ -165,8 +146,6 @@ def _copied(
             time.sleep(size / rate)
         begun = True
         made = [_copy_of(one, topology, to, copies.partitions) for one in some]
-        if value is not None:
-            made = [copy._replace(value=value) for copy in made]
         taken, problem = write_raw(settings, made)
         ended = [
             one.key for number, one in enumerate(some) if number in taken and one.key is not None
@@ -268,7 +247,7 @@ def _handles_requests(topology: Topology, component: str) -> bool:
     from kstorm.kafka import KafkaSpout, ProcessingGuarantee
 
     spec = topology.components.get(component)
-    if topology.config.exactly_once or spec is None or not isinstance(spec.component, KafkaSpout):
+    if spec is None or not isinstance(spec.component, KafkaSpout):
         return False
     return spec.component.spout_config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
 

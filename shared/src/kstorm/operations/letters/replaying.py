@@ -25,10 +25,6 @@ OF_A_TUPLE: Final = (
     "message with the right value to the source topic, then discard the letter with "
     "`kstorm dlq discard`"
 )
-EMITS_ONCE: Final = (
-    "with exactly-once processing, its spout emits no message again: --mode produce copies it to "
-    "its topic, where the spout reads it as a new message"
-)
 MOST_REPLAYS: Final = 3
 """A message that has failed this many replays needs a fix rather than another attempt."""
 
@@ -39,21 +35,15 @@ def replayable(
     letters: Sequence[NumberedLetter],
     *,
     force: bool,
-    exactly_once: bool = False,
 ) -> tuple[list[NumberedLetter], Mapping[str, int]]:
     """Return the letters that can be replayed, and counts of the reasons for the others.
 
-    With `exactly_once`, spouts never emit a message again, so no letter can be replayed. Raises
-    `BrokerError`.
+    Raises `BrokerError`.
     """
     under_way = open_requests(settings, topology) if letters else set()
     found, others = [], Counter[str]()
     for one in letters:
-        if (
-            why := why_not_replayable(one, topology, under_way)
-            or (EMITS_ONCE if exactly_once else "")
-            or _why_not_again(one, force=force)
-        ):
+        if why := why_not_replayable(one, topology, under_way) or _why_not_again(one, force=force):
             others[why] += 1
         else:
             found.append(one)
@@ -174,6 +164,8 @@ def why_incomplete(one: NumberedLetter) -> str:
     """Return why the letter's message is incomplete. Empty if it is complete."""
     if kind_of(one.letter) == UNDECODABLE and not one.has_value:
         return "no part of the message could be read"
+    if one.letter.roots and not one.has_value:
+        return "the letter is of one of the message's tuples, and the others were processed"
     return "the letter has only the beginning of the message" if is_cut(one.letter) else ""
 
 

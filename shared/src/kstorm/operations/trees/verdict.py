@@ -111,7 +111,7 @@ def _judge(message: MessageId, attempts: Sequence[Tree], facts: MessageFacts) ->
         letter = facts.letters[-1]
         return Explanation(VerdictKind.DEAD, f"dead letter #{letter.number}: {letter.reason}")
     if finished:
-        return finished
+        return _after_its_letter(newest, finished, facts) or finished
     if newest is None:
         return _without_tree(message, facts)
     if newest.outcome == "acked":
@@ -150,6 +150,21 @@ def _finished(message: MessageId, facts: MessageFacts) -> Explanation | None:
     if _in(newest.empty, message.offset):
         return Explanation(VerdictKind.DONE, "done: its scheme made no tuple from it")
     return Explanation(VerdictKind.DONE, f"done {utc_time(newest.at, facts.now)}")
+
+
+def _after_its_letter(
+    newest: Tree | None, finished: Explanation, facts: MessageFacts
+) -> Explanation | None:
+    """Return the outcome of a dead message that was replayed afterwards, or None.
+
+    With exactly once, the letter is discarded when the message is emitted again.
+    """
+    if finished.kind is not VerdictKind.DEAD or newest is None or newest.attempt < 2:
+        return None
+    if newest.outcome == "acked":
+        at = utc_time(newest.ended or facts.now, facts.now)
+        return Explanation(VerdictKind.DONE, f"done {at}: replayed from its dead letter")
+    return _open(newest, facts) if facts.exactly_once and newest.outcome == "open" else None
 
 
 def _in(runs: Sequence[Run], offset: int) -> bool:

@@ -33,22 +33,26 @@ class _Shared:
     def __init__(self, reader: ReplayRequestReader) -> None:
         self.reader = reader
         self._before_the_end: list[Pair] = []
+        self._forgets = False
         self._users: list[_LentRequests] = []
         self._is_open, self._lock = True, threading.Lock()
 
     def lend(self) -> "_LentRequests | None":
         """Return a user's reader, or None if it would begin too late."""
         with self._lock:
-            if self.reader.at_end or not self._is_open:
+            if self._forgets or not self._is_open:
                 return None
             user = _LentRequests(self, self._before_the_end.copy())
             self._users.append(user)
-            return user
+        if len(self._users) > 1:
+            self.reader.ask_end()  # requests may have ended since the reader was opened
+        return user
 
     def fetch(self) -> None:
         """Hand new requests to all users."""
         found = self.reader.read()
-        self._before_the_end = [] if self.reader.at_end else [*self._before_the_end, *found]
+        self._forgets = self._forgets or self.reader.at_end
+        self._before_the_end = [] if self._forgets else [*self._before_the_end, *found]
         for user in self._users:
             user.unread += found
 
@@ -74,6 +78,10 @@ class _LentRequests:
         self.at_end = self._shared.reader.at_end
         found, self.unread = self.unread, []
         return found
+
+    def ask_end(self) -> None:
+        self._shared.reader.ask_end()
+        self.at_end = False
 
     def close(self) -> None:
         self._shared.give_back(self)

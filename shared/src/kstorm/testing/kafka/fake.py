@@ -22,7 +22,7 @@ from kstorm.testing.kafka.replay_requests import FakeReplayRequests
 from kstorm.testing.kafka.source import FakeSource
 from kstorm.testing.kafka.writer import FakeWriter, Refuse
 from kstorm.testing.placement import DiskFate
-from kstorm.testing.processes import POSITION
+from kstorm.testing.processes import OPEN_TRANSACTIONS, POSITION
 from kstorm.topology import Topology, TopologyContext
 
 _ACTS_FIRST = 0.2
@@ -67,9 +67,7 @@ class FakeKafka:
             open_positions=lambda context: FakePositions(
                 self._answers, context.resources[POSITION]
             ),
-            open_orders=lambda context: FakeReplayRequests(
-                self._topics, self._answers, context.topology.orders_topic
-            ),
+            open_orders=self._open_orders,
         )
         return {
             KAFKA: ports,
@@ -221,6 +219,12 @@ class FakeKafka:
         ):
             self._topics.create(topic, 1)
         return FakeOffsets(self._nodes, self._answers, config, context)
+
+    def _open_orders(self, context: TopologyContext) -> FakeReplayRequests:
+        open_at = context.resources.get(OPEN_TRANSACTIONS, lambda place: ())
+        return FakeReplayRequests(
+            self._topics, self._answers, context.topology.orders_topic, open_at
+        )
 
     def _writer(self, properties: Mapping[str, Any] | None) -> FakeWriter:
         return FakeWriter(self._topics, self._answers, self._asked_to_refuse, properties)

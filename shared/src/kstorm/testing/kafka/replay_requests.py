@@ -1,27 +1,44 @@
-"""Reads the replay orders of a topology from a fake Kafka: the `OrderReader` of a `KafkaSpout`.
+"""Reads the replay orders of a topology from a fake Kafka: the `ReplayRequestReader` of a
+`KafkaSpout`.
 
 It is no more lenient than the real one (`tests/integration/test_replay_request_readers.py`). The first call
-only requests records. The end is reported only after the last record. A missing topic or an
-unreachable Kafka gives no records instead of an error.
+only requests records. The end is reported only after the last record, and after the transactions
+that were open when it was asked for. A missing topic or an unreachable Kafka gives no records
+instead of an error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from kstorm.kafka.ports import Partition
 from kstorm.testing.kafka.broker import PendingRequests, Topics
+from kstorm.testing.logs import Transaction
 
 _MOST: Final = 500
 
+OpenTransactionsOf = Callable[[tuple[str, int]], Sequence[Transaction]]
+"""Returns the transactions that are open in a partition."""
+
 
 class FakeReplayRequests:
-    """Reads one topic. `at_end` is True once a read has found no more records."""
+    """Reads one topic."""
 
-    def __init__(self, topics: Topics, answers: PendingRequests, topic: str) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        answers: PendingRequests,
+        topic: str,
+        open_at: OpenTransactionsOf = lambda place: (),
+    ) -> None:
         self._topics, self._answers, self._place = topics, answers, Partition(topic, 0)
+        self._open_at = open_at
         self._next = 0
         self._asked = self._closed = False
+        self.ask_end()
+
+    def ask_end(self) -> None:
         self.at_end = False
+        self._waits_for = list(self._open_at((self._place.topic, self._place.partition)))
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         if self._closed:
@@ -32,10 +49,13 @@ class FakeReplayRequests:
         if not self._asked:
             self._asked = True
             return []
+        place = (self._place.topic, self._place.partition)
+        # A transaction's records are appended when it is committed.
+        self._waits_for = [one for one in self._waits_for if one.is_open_at(place)]
         records = log.since(self._next, _MOST)
         if records:
             self._next = records[-1].offset() + 1
-        else:
+        elif not self._waits_for:
             self.at_end = True
         return [(record.key(), record.value()) for record in records]
 
