@@ -1,7 +1,8 @@
 """The engine of a spout process in an exactly-once topology.
 
 A spout's position in its source is committed in the same transaction as its emits. So a message is
-emitted again only if an operator replays its dead letter. Completions only serve `ack`, `topology_max_spout_pending` and metrics.
+emitted again only if an operator replays its dead letter. Completions only serve `ack`,
+`topology_max_spout_pending` and metrics.
 """
 
 from collections.abc import Mapping
@@ -41,8 +42,8 @@ class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
 
     def flush(self, unit: Unit) -> None:
         outbox = self._engine.outbox
-        any_ = outbox.has_tuples or outbox.has_acks or outbox.letters or outbox.records
-        if any_ and self._now_at():
+        has_output = outbox.has_tuples or outbox.has_acks or outbox.letters or outbox.records
+        if has_output and self._now_at():
             super().flush(unit)
         unit.close()
 
