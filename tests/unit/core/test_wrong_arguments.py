@@ -84,7 +84,7 @@ def test_range_names_a_wrong_argument_at_the_call(
     assert str(refused.value) == message
 
 
-@pytest.mark.parametrize("key", [None, 1, b"a"])
+@pytest.mark.parametrize("key", [None, 1, b"a", ["a"]])
 def test_get_names_a_wrong_key(key: Any) -> None:
     """As `put` does."""
     state = TaskState(lambda key: None, lambda start: ())

@@ -91,6 +91,9 @@ class TaskState:
             value = self._cache[key]
         except KeyError:
             value = self._load_value(key)
+        except TypeError:  # not hashable
+            _check_key(key)
+            raise
         if type(value) is _Encoded:
             return value.read()
         return default if value is ABSENT else value
