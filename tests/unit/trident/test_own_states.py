@@ -95,7 +95,7 @@ def test_own_state_is_exact_after_crashes() -> None:
     def judge(cluster: LocalCluster) -> None:
         assert ledgers[-1].total() == Counter(WORDS)
 
-    simulate(build, {"in": [[word] for word in WORDS]}, judge, range(80))
+    simulate(build, {"in": [[word] for word in WORDS]}, judge, range(40))
     assert sum(ledger.again for ledger in ledgers) > 0, "some epochs came again"
 
 
