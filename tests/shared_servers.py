@@ -4,9 +4,10 @@ The servers belong to the process that the user started. It starts each one when
 pytest-xdist ask over a local socket and get the address.
 """
 
+import os
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from multiprocessing.managers import BaseManager
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import NoReturn, cast
 
 import pytest
 
+from kstorm.dev.jars import KAFKA_VERSION, NEW_KAFKA_VERSION, kafka_jars, new_kafka_jars
 from kstorm.dev.processes import ManagedProcess
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 
@@ -26,6 +28,12 @@ _SETTINGS: Mapping[str, str] = {
 
 _START_SECS = 280.0
 """On a very busy machine, Kafka has taken over two minutes. A test's own timeout is 300 s."""
+
+
+_RELEASES: Mapping[str, Callable[[], Sequence[Path]]] = {
+    KAFKA_VERSION: kafka_jars,
+    NEW_KAFKA_VERSION: new_kafka_jars,
+}
 
 
 class ServerPool:
@@ -42,7 +50,11 @@ class ServerPool:
         with self._lock:
             if "kafka" not in self._addresses:
                 server = EmbeddedKafka(
-                    self._directory, heap="768m", settings=_SETTINGS, start_timeout=_START_SECS
+                    self._directory,
+                    heap="768m",
+                    settings=_SETTINGS,
+                    start_timeout=_START_SECS,
+                    jars=_RELEASES[os.environ.get("KSTORM_TEST_KAFKA") or KAFKA_VERSION],
                 ).start()
                 self._running.callback(server.kill)  # a clean stop takes up to 20 s
                 self._addresses["kafka"] = server.bootstrap

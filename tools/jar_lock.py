@@ -20,6 +20,8 @@ from kstorm.dev.jars import (
     KAFKA_SET,
     KAFKA_VERSION,
     MENDED_SET,
+    NEW_KAFKA_SET,
+    NEW_KAFKA_VERSION,
     OLD_KAFKA_SET,
     OLD_KAFKA_VERSION,
     S3_SET,
@@ -42,16 +44,18 @@ _LZ4: Final = "at.yawk.lz4:lz4-java:1.11.4"
 _JACKSON: Final = "2.21.8"
 _OLD_JACKSON: Final = "2.18.9"
 
+_BESIDE_KAFKA: Final = (
+    f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOGGING}",
+    f"com.fasterxml.jackson.core:jackson-databind:{_JACKSON}",
+    f"com.fasterxml.jackson.dataformat:jackson-dataformat-csv:{_JACKSON}",
+    f"com.fasterxml.jackson.dataformat:jackson-dataformat-yaml:{_JACKSON}",
+    f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_JACKSON}",
+    _LZ4,
+)
+
 _ROOTS: Final = {
-    KAFKA_SET: (
-        f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
-        f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOGGING}",
-        f"com.fasterxml.jackson.core:jackson-databind:{_JACKSON}",
-        f"com.fasterxml.jackson.dataformat:jackson-dataformat-csv:{_JACKSON}",
-        f"com.fasterxml.jackson.dataformat:jackson-dataformat-yaml:{_JACKSON}",
-        f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_JACKSON}",
-        _LZ4,
-    ),
+    KAFKA_SET: (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", *_BESIDE_KAFKA),
+    NEW_KAFKA_SET: (f"org.apache.kafka:kafka_2.13:{NEW_KAFKA_VERSION}", *_BESIDE_KAFKA),
     OLD_KAFKA_SET: (
         f"org.apache.kafka:kafka_2.13:{OLD_KAFKA_VERSION}",
         f"org.slf4j:slf4j-reload4j:{_OLD_LOGGING}",

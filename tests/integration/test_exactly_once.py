@@ -2,18 +2,20 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import TopicPartition
 
-from kstorm.dev.servers import EmbeddedZooKeeper
+from kstorm.dev.jars import new_kafka_jars
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.lag import LagReader
 from kstorm.runtime.kafka.offset_reader import OffsetReader
 from tests.integration.conftest import RunTopology
-from tests.integration.engine import Engine, running
+from tests.integration.engine import Engine, check_words, running
 from tests.integration.old_kafka import OldKafka
 
 EXACTLY_ONCE = {"KSTORM_TEST_GUARANTEE": "exactly_once"}
@@ -55,6 +57,24 @@ def test_kills_of_every_kind_of_process_on_kafka_3_9(
         ) as engine,
     ):
         kill_each_kind(engine, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [EXACTLY_ONCE, {}], ids=["exactly once", "at least once"])
+def test_kills_of_every_kind_of_process_on_the_newest_kafka(
+    settings: dict[str, str],
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with (
+        EmbeddedKafka(tmp_path, quick_start=True, jars=new_kafka_jars) as new,
+        running(
+            "wordcount", topic_prefix, new, zookeeper, tmp_path, monkeypatch, settings=settings
+        ) as engine,
+    ):
+        kill_each_kind(engine, 1, check_exactly if settings else check_words)
 
 
 @pytest.mark.slow
@@ -114,8 +134,10 @@ def test_idle_topology_has_no_lag(run_topology: RunTopology, topic_prefix: str) 
         assert sum(behind > 0 for behind in markers()) > 5, "they end with markers"
 
 
-def kill_each_kind(engine: Engine, times: int) -> None:
-    """Kill each kind of process during the work, then assert that every word is counted once."""
+def kill_each_kind(
+    engine: Engine, times: int, check: Callable[[Engine, list[str]], object] = check_exactly
+) -> None:
+    """Kill each kind of process during the work, then check the counts."""
     names = [worker.name for worker in engine.processes.workers] * times
     share = len(TEXT) // len(names)
     for number, name in enumerate(names):
@@ -127,4 +149,4 @@ def kill_each_kind(engine: Engine, times: int) -> None:
         engine.until(lambda: engine.worker(name).status() is not None, 60, f"{name} is back")  # noqa: B023 - called at once
     engine.produce(TEXT[len(names) * share :])
     engine.await_done("sentences")
-    check_exactly(engine, TEXT)
+    check(engine, TEXT)

@@ -17,6 +17,7 @@ from kstorm.dev import jars
 from kstorm.dev.jars import (
     KAFKA_SET,
     MENDED_SET,
+    NEW_KAFKA_SET,
     OLD_KAFKA_SET,
     S3_SET,
     SPARK_SET,
@@ -204,6 +205,7 @@ def test_every_listed_jar_is_pinned_by_version_and_content() -> None:
     for set_name, count in (
         (KAFKA_SET, 46),
         (OLD_KAFKA_SET, 57),
+        (NEW_KAFKA_SET, 46),
         (ZOOKEEPER_SET, 17),
         (SPARK_SET, 15),
         (S3_SET, 4),

@@ -38,6 +38,8 @@ from kstorm.errors import LocalError
 KAFKA_VERSION: Final = "4.1.2"
 # The last series that can keep its metadata in ZooKeeper. Only the test of `ZkHosts` uses it.
 OLD_KAFKA_VERSION: Final = "3.9.2"
+# The newest release, for tests.
+NEW_KAFKA_VERSION: Final = "4.4.0"
 ZOOKEEPER_VERSION: Final = "3.9.5"
 SPARK_VERSION: Final = "4.2.0"
 DELTA_VERSION: Final = "4.4.0"
@@ -46,6 +48,7 @@ HADOOP_VERSION: Final = "3.5.0"
 
 KAFKA_SET: Final = f"kafka-{KAFKA_VERSION}"
 OLD_KAFKA_SET: Final = f"kafka-{OLD_KAFKA_VERSION}"
+NEW_KAFKA_SET: Final = f"kafka-{NEW_KAFKA_VERSION}"
 ZOOKEEPER_SET: Final = f"zookeeper-{ZOOKEEPER_VERSION}"
 SPARK_SET: Final = f"spark-{SPARK_VERSION}"
 S3_SET: Final = f"s3-{HADOOP_VERSION}"
@@ -87,6 +90,12 @@ def old_kafka_jars() -> list[Path]:
     """The jars of a Kafka server that can run with ZooKeeper. The test that starts one fetches
     them; `prepare` does not."""
     return _jars(OLD_KAFKA_SET)
+
+
+def new_kafka_jars() -> list[Path]:
+    """The jars of the newest Kafka server. The test that starts one fetches them; `prepare` does
+    not."""
+    return _jars(NEW_KAFKA_SET)
 
 
 def spark_jars() -> list[Path]:

@@ -8,7 +8,7 @@ same broker again. Runs share nothing. Both servers are context managers.
 import json
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -38,7 +38,7 @@ class EmbeddedKafka(EmbeddedServer):
     connect to that `host:port`, and the detour has to lead to `listener_port`.
     `start_timeout` is in seconds. `logins` are the passwords of users, who may log in by
     SCRAM-SHA-512 at listeners with TLS. There is one such listener for each of `certificates`,
-    which are PEM files with a key and its certificate.
+    which are PEM files with a key and its certificate. `jars` returns those of another release.
     """
 
     def __init__(
@@ -53,8 +53,10 @@ class EmbeddedKafka(EmbeddedServer):
         start_timeout: float = 120.0,
         logins: Mapping[str, str] | None = None,
         certificates: Mapping[str, Path] | None = None,
+        jars: Callable[[], Sequence[Path]] = kafka_jars,
     ) -> None:
         super().__init__(name, workdir, heap=heap, start_timeout=start_timeout)
+        self._jars = jars
         self._port = reserve_port()
         self._logins = dict(logins or {})
         self._secure = {
@@ -81,7 +83,7 @@ class EmbeddedKafka(EmbeddedServer):
         return self._detour_ports[detour]
 
     def _prepare(self) -> Sequence[str | Path]:
-        classpath = ":".join(str(jar) for jar in kafka_jars())
+        classpath = ":".join(str(jar) for jar in self._jars())
         properties = self.data_directory / "server.properties"
         write_properties(properties, self._all_settings())
         if not (self.data_directory / "log" / "meta.properties").exists():
