@@ -154,7 +154,7 @@ def test_status_names_the_pod_that_does_not_answer(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The API server waits for a hung process. The other pods are shown as usual."""
-    monkeypatch.setattr("kstorm.operations.kubernetes.cluster._STATUS_PATIENCE", (5.0, 0.3))
+    monkeypatch.setattr("kstorm.operations.kubernetes.cluster._STATUS_PATIENCE", (5.0, 1.0))
     ended = threading.Event()
 
     def answer(pod: str, page: str, query: dict[str, str]) -> None:
@@ -169,6 +169,26 @@ def test_status_names_the_pod_that_does_not_answer(
     assert code == 0
     assert "wc-split-1: does not answer" in shown
     assert "wc-sentences-0: deactivated" in shown
+
+
+def test_an_outage_is_one_line_of_the_status(cluster: KubernetesStub, kstorm: Command) -> None:
+    """The processes notice the outage at different times."""
+    for second, name in enumerate(cluster.pages):
+        why = f"Kafka has been unreachable since 18:37:{33 + second}: Local: Timed out"
+        cluster.pages[name] = page("bolt", [], 4, not_ready=why)
+    lines = kstorm("topology", "status", "wordcount", "--window", "0")[1].splitlines()
+    assert lines[5:] == [
+        "5 of 5 processes: Kafka has been unreachable since 18:37:33: Local: Timed out"
+    ]
+
+
+def test_few_pods_with_one_trouble_are_named(cluster: KubernetesStub, kstorm: Command) -> None:
+    for name in ("wc-split-0", "wc-split-1"):
+        cluster.trouble(name, "ImagePullBackOff", "no such image")
+    assert (
+        "wc-split-0, wc-split-1: ImagePullBackOff: no such image\n"
+        in kstorm("topology", "status", "wordcount", "--window", "0")[1]
+    )
 
 
 def test_status_shows_why_a_spout_reads_nothing(cluster: KubernetesStub, kstorm: Command) -> None:

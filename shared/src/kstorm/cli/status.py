@@ -35,6 +35,7 @@ from kstorm.operations.kubernetes.workloads import Workload
 from kstorm.operations.places import LocalRun, OnKubernetes
 from kstorm.operations.status.bottlenecks import bottlenecks_of
 from kstorm.operations.status.recent_snapshots import RecentSnapshots
+from kstorm.operations.status.troubles import grouped
 from kstorm.printable import printable
 from kstorm.runtime.base.terminal import Screen
 from kstorm.runtime.run_files import find_runs, runs_folder
@@ -218,16 +219,13 @@ def _health(name: str, place: str, components: Sequence[ComponentStatus]) -> Top
 
 def _problems(components: Sequence[ComponentStatus]) -> Iterator[str]:
     """Yield each problem once, with the processes that have it."""
-    found: dict[str, list[str]] = {}
-    total = sum(each.pods for each in components)
     for each in components:
-        for process, why in (*each.not_ready.items(), *each.remarks.items()):
-            found.setdefault(why, []).append(process)
         if each.pods_ready < each.pods and not each.not_ready:
             yield f"{each.component}: {each.pods_ready} of {each.pods} processes are ready"
-    for why, processes in found.items():
-        who = f"{len(processes)} of {total} processes" if len(processes) > 1 else processes[0]
-        yield f"{who}: {why}"
+    reasons = (
+        found for each in components for found in (*each.not_ready.items(), *each.remarks.items())
+    )
+    yield from (each.headline for each in grouped(reasons, sum(each.pods for each in components)))
     for each in components:
         if each.last_error:
             yield f"{each.component}: {format_error(each.last_error, each.last_error_age)}"
