@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -157,9 +158,8 @@ def test_status_names_the_pod_that_does_not_answer(
     monkeypatch.setattr("kstorm.operations.kubernetes.cluster._STATUS_PATIENCE", (5.0, 1.0))
     ended = threading.Event()
 
-    def answer(pod: str, page: str, query: dict[str, str]) -> None:
-        if pod == "wc-split-1":
-            ended.wait(20)
+    def answer(pod: str, page: str, query: dict[str, str]) -> tuple[int, Any] | None:
+        return (200, lambda _: ended.wait(20)) if pod == "wc-split-1" else None
 
     cluster.on_page = answer
     try:
@@ -169,6 +169,22 @@ def test_status_names_the_pod_that_does_not_answer(
     assert code == 0
     assert "wc-split-1: does not answer" in shown
     assert "wc-sentences-0: deactivated" in shown
+
+
+def test_status_asks_the_pods_of_all_components_at_once(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
+    """So several pods that hang cost the time of one."""
+    together = threading.Barrier(len(cluster.pages))
+
+    def reply(handler: BaseHTTPRequestHandler) -> None:
+        together.wait(4)
+        handler.send_error(503)
+
+    cluster.on_page = lambda pod, page, query: (503, reply)
+    shown = kstorm("topology", "status", "wordcount", "--window", "0")[1]
+    assert not together.broken
+    assert "5 of 5 processes: does not answer\n" in shown
 
 
 def test_an_outage_is_one_line_of_the_status(cluster: KubernetesStub, kstorm: Command) -> None:
