@@ -1,4 +1,5 @@
-"""Marks on the chart: restarts and moved tasks that the polls show, and the operators' events."""
+"""Marks on the chart: restarts, moved tasks and deployments that the polls show, and the operators'
+events."""
 
 import re
 from collections import deque
@@ -8,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from kstorm.events import Event
-from kstorm_ui.sources.report import TopologyReport
+from kstorm_ui.sources.report import ComponentReport, TopologyReport
 
 _MOST: Final = 500
 _TOGETHER_SECS: Final = 5.0
@@ -41,6 +42,7 @@ class Timeline:
         self._names: dict[str, list[str]] = {}
         self._before: dict[str, tuple[Any, frozenset[int]] | None] = {}
         self._outline: object = None
+        self._components: dict[str, ComponentReport] = {}
 
     def learn(self, report: TopologyReport, clock: float) -> None:
         """Add a poll. The first one is the state to compare with."""
@@ -57,10 +59,19 @@ class Timeline:
         if not first:
             if report.outline is not None and self._outline not in (None, report.outline):
                 self._add(clock, "deployment", "the topology's code")
+            for component in report.components:
+                self._deployed(component, clock)
             for name in sorted({*self._before, *now}):
                 self._compare(name, self._before.get(name), now.get(name), clock)
         self._before = now
+        self._components = {each.component: each for each in report.components}
         self._outline = report.outline or self._outline
+
+    def _deployed(self, now: ComponentReport, clock: float) -> None:
+        before = self._components.get(now.component)
+        if before is not None and before.revision and now.revision not in ("", before.revision):
+            image = "" if now.image == before.image else f" ({now.image.rpartition('/')[2]})"
+            self._add(clock, "deployment", f"{now.component}{image}")
 
     def _compare(
         self,

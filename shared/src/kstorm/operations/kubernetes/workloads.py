@@ -20,6 +20,9 @@ KINDS: Final = ("spout", "bolt", "acker")
 RELEASE: Final = "app.kubernetes.io/instance"
 CHART: Final = "helm.sh/chart"
 
+_REVISION: Final = "deployment.kubernetes.io/revision"
+"""Annotation of a Deployment. A StatefulSet's status has its revision."""
+
 SELECTOR: Final = f"{TOPOLOGY},{COMPONENT},{KIND} in ({','.join(KINDS)})"
 """Label selector for kstorm's workloads."""
 
@@ -44,6 +47,8 @@ class Workload(msgspec.Struct, frozen=True):
     ready: int
     selector: str
     """Label selector for its pods."""
+    revision: str = ""
+    """Revision of its pods' template. Empty until its controller has set it."""
 
     def __str__(self) -> str:
         return f"{self.type}/{self.name}"
@@ -124,6 +129,9 @@ def workload_of(found: Any, type: str) -> Workload:
         selector=",".join(
             f"{key}={value}" for key, value in (found.spec.selector.match_labels or {}).items()
         ),
+        revision=(found.metadata.annotations or {}).get(_REVISION)
+        or getattr(found.status, "update_revision", None)
+        or "",
     )
 
 
