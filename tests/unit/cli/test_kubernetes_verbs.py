@@ -198,6 +198,41 @@ def test_an_outage_is_one_line_of_the_status(cluster: KubernetesStub, kstorm: Co
     ]
 
 
+def test_status_names_an_image_that_stops_an_upgrade(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
+    """helm only reports a timeout. The Job's pod waits for the images of all workloads."""
+    labels = {"app.kubernetes.io/instance": "wc", "app.kubernetes.io/component": "prepare"}
+    pod = cluster.add_pod("wc-prepare-x7k", labels, "prepare")
+    (container,) = pod["status"]["containerStatuses"]
+    waiting = {"reason": "ErrImagePull", "message": 'no image "kstorm-bolt:typo"'}
+    pod["status"]["initContainerStatuses"] = [
+        {**container, "name": "image-of-acker", "state": {"terminated": {"exitCode": 0}}},
+        {**container, "name": "image-of-split", "ready": False, "state": {"waiting": waiting}},
+    ]
+    container |= {"ready": False, "state": {"waiting": {"reason": "PodInitializing"}}}
+    says = 'wc-prepare-x7k: ErrImagePull: no image "kstorm-bolt:typo"'
+    shown = kstorm("topology", "status", "wordcount", "--window", "0")[1]
+    assert shown.splitlines()[-1] == f"the last upgrade has changed nothing: {says}"
+    told = refused(kstorm, "topology", "status", "words")
+    assert told.endswith(f"; an install or upgrade in this namespace does not continue: {says}")
+
+
+def test_status_has_the_last_words_of_a_pod_that_keeps_ending(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
+    cluster.trouble("wc-count-0", "CrashLoopBackOff", "back-off 5m0s restarting failed container")
+    pod = next(each for each in cluster.pods if each["metadata"]["name"] == "wc-count-0")
+    message = "starting\nkstorm-bolt: KSTORM_COMPONENT is missing\n"
+    pod["status"]["containerStatuses"][0]["lastState"] = {
+        "terminated": {"exitCode": 2, "message": message}
+    }
+    assert (
+        "wc-count-0: CrashLoopBackOff: kstorm-bolt: KSTORM_COMPONENT is missing\n"
+        in kstorm("topology", "status", "wordcount", "--window", "0")[1]
+    )
+
+
 def test_few_pods_with_one_trouble_are_named(cluster: KubernetesStub, kstorm: Command) -> None:
     for name in ("wc-split-0", "wc-split-1"):
         cluster.trouble(name, "ImagePullBackOff", "no such image")

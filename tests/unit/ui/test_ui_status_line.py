@@ -119,6 +119,18 @@ def test_timeline_shows_kills_starts_and_moved_tasks() -> None:
     ]
 
 
+def test_timeline_names_the_components_of_many_processes() -> None:
+    """Names of pods are long, and an outage ends all of them."""
+    timeline = Timeline()
+    pods = [("a", f"words-a-5cb96f74f8-{number}") for number in range(3)] + [("b", "words-b-0")]
+    found = [ProcessReport(pod, name, status(pid=1)) for name, pod in pods]
+    timeline.learn(report(*found), 0.0)
+    timeline.learn(report(), 2.0)
+    assert [mark.said for mark in timeline.marks] == [
+        "ended or stopped responding: 4 processes of a, b"
+    ]
+
+
 def test_timeline_shows_rollouts_on_kubernetes() -> None:
     """An upgrade to another image, and a restart, change the revision of the pods' template."""
 

@@ -14,7 +14,9 @@ from kstorm_ui.sources.report import ComponentReport, TopologyReport
 _MOST: Final = 500
 _TOGETHER_SECS: Final = 5.0
 """Changes of the same kind within this time are one mark."""
-_MOST_NAMED: Final = 4
+_MOST_NAMED: Final = 2
+"""Of more processes, only the components are named."""
+_MOST_LISTED: Final = 4
 KINDS: Final[Mapping[str, str]] = {
     "kill": "K",
     "start": "S",
@@ -40,6 +42,7 @@ class Timeline:
     def __init__(self) -> None:
         self._marks: deque[Mark] = deque(maxlen=_MOST)
         self._names: dict[str, list[str]] = {}
+        self._component_of: dict[str, str] = {}
         self._before: dict[str, tuple[Any, frozenset[int]] | None] = {}
         self._outline: object = None
         self._components: dict[str, ComponentReport] = {}
@@ -56,6 +59,8 @@ class Timeline:
             )
             for each in report.processes
         }
+        components = {each.name: each.component for each in report.processes}
+        self._component_of |= components
         if not first:
             if report.outline is not None and self._outline not in (None, report.outline):
                 self._add(clock, "deployment", "the topology's code")
@@ -64,6 +69,12 @@ class Timeline:
             for name in sorted({*self._before, *now}):
                 self._compare(name, self._before.get(name), now.get(name), clock)
         self._before = now
+        marked = {name for names in self._names.values() for name in names}
+        self._component_of = {
+            name: component
+            for name, component in self._component_of.items()
+            if name in components or name in marked
+        }
         self._components = {each.component: each for each in report.components}
         self._outline = report.outline or self._outline
 
@@ -95,10 +106,17 @@ class Timeline:
             names = self._names[kind]
             if name not in names:
                 names.append(name)
-            self._marks[self._marks.index(last)] = Mark(last.at, kind, _said(kind, names))
+            self._marks[self._marks.index(last)] = Mark(last.at, kind, self._said(kind, names))
             return
         self._names[kind] = [name]
-        self._marks.append(Mark(clock, kind, _said(kind, [name])))
+        self._marks.append(Mark(clock, kind, self._said(kind, [name])))
+
+    def _said(self, kind: str, names: Sequence[str]) -> str:
+        """Name the processes, or only their components if there are many."""
+        if kind == "deployment" or len(names) <= _MOST_NAMED:
+            return f"{_SAID[kind]} {_listed(names)}"
+        components = dict.fromkeys(self._component_of.get(name, name) for name in names)
+        return f"{_SAID[kind]} {len(names)} processes of {_listed(list(components))}"
 
     @property
     def marks(self) -> Sequence[Mark]:
@@ -117,9 +135,9 @@ def marks_of(events: Iterable[Event]) -> list[Mark]:
     ]
 
 
-def _said(kind: str, names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{_SAID[kind]} {', '.join(names[:_MOST_NAMED])}{more}"
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return f"{', '.join(names[:_MOST_LISTED])}{more}"
 
 
 _SAID: Final = {

@@ -10,6 +10,7 @@ name, a second look finds what slows the topology down, as `kstorm causes` does.
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Final
 
 import msgspec
@@ -29,6 +30,7 @@ from kstorm.operations.kubernetes.component_status import (
     ComponentStatus,
     component_statuses,
     local_statuses,
+    stopped_upgrade,
 )
 from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.operations.kubernetes.workloads import Workload
@@ -134,16 +136,23 @@ def show_status(options: RunOptions, name: str, *, watch: bool, window: float, j
         assert isinstance(place, LocalRun)
         sampler = LocalSampler(place.folder, name)
 
+    def show() -> RenderableType:
+        upgrade = "" if cluster is None else stopped_upgrade(cluster, find_topology(cluster, name))
+        return status_view(look(), upgrade)
+
     def causes() -> RenderableType:
         return causes_view(bottlenecks_of(recent.learn(sampler.look())))
 
     if watch:
         with Live(console=_screen(), auto_refresh=False) as live:
-            _repeat(lambda: live.update(Group(status_view(look()), causes()), refresh=True))
+            _repeat(lambda: live.update(Group(show(), causes()), refresh=True))
         return
-    _screen().print(status_view(look()))
-    if window > 0:
-        causes()
+    with ThreadPoolExecutor(1) as pool:
+        # A process that hangs holds up both for seconds.
+        first = pool.submit(causes) if window > 0 else None
+        _screen().print(show())
+    if first is not None:
+        first.result()
         time.sleep(window)
         _screen().print(causes())
 

@@ -14,8 +14,11 @@ from kstorm.printable import printable
 from kstorm.runtime.service.status_counters import format_error, format_seconds
 
 
-def status_view(components: Sequence[ComponentStatus]) -> RenderableType:
-    """Format the status in 80 columns, with problems below the table."""
+def status_view(components: Sequence[ComponentStatus], upgrade: str = "") -> RenderableType:
+    """Format the status in 80 columns, with problems below the table.
+
+    `upgrade` is the reason why an upgrade on Kubernetes does not begin.
+    """
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("component", no_wrap=True)
     table.add_column("kind", no_wrap=True)
@@ -45,6 +48,8 @@ def status_view(components: Sequence[ComponentStatus]) -> RenderableType:
         for found in components
         if found.last_error
     ]
+    if upgrade:
+        notes.append(_note(f"the last upgrade has changed nothing: {upgrade}", "red"))
     return Group(table, *notes)
 
 

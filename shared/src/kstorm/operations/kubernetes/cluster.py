@@ -19,6 +19,8 @@ from kstorm.operations.kubernetes.pod_exec import execute
 from kstorm.operations.kubernetes.workloads import (
     COMPONENT,
     KIND,
+    PART,
+    PREPARES,
     RELEASE,
     SELECTOR,
     TOPOLOGY,
@@ -84,9 +86,20 @@ class Cluster:
 
     def pods(self, workload: Workload) -> Sequence[Pod]:
         """Return the workload's pods, sorted by name."""
+        return self._pods(workload.namespace, workload.selector)
+
+    def preparing(self, release: str = "") -> Sequence[Pod]:
+        """Return the pods of the Jobs that check an install or upgrade, of a release or of all.
+
+        A Job that succeeded has none.
+        """
+        of_release = f",{RELEASE}={release}" if release else ""
+        return self._pods(self.namespace, f"{PART}={PREPARES}{of_release}")
+
+    def _pods(self, namespace: str, selector: str) -> Sequence[Pod]:
         with self._errors():
             found = self._core.list_namespaced_pod(
-                workload.namespace, label_selector=workload.selector, _request_timeout=_PATIENCE
+                namespace, label_selector=selector, _request_timeout=_PATIENCE
             )
         return sorted(map(pod_of, found.items), key=lambda pod: pod.name)
 
