@@ -136,19 +136,27 @@ def test_timeline_shows_rollouts_on_kubernetes() -> None:
 
     def rolled(**revisions: str) -> TopologyReport:
         found = [
-            ComponentReport(name, "bolt", 1, f"ghcr.io/you/words-bolt:{revision[:2]}", revision)
+            ComponentReport(
+                name,
+                "bolt",
+                1,
+                f"ghcr.io/you/words-bolt:{revision[:2]}",
+                "v1-a" if revision == "v2-" else revision,
+            )
             for name, revision in revisions.items()
         ]
         process = ProcessReport("count-0", "count", status(pid=1))
         return TopologyReport("words", "streams", found, [process])
 
     timeline = Timeline()
-    timeline.learn(rolled(split="", count="v1-a"), 0.0)
-    timeline.learn(rolled(split="v1-a", count="v1-a"), 2.0)
+    timeline.learn(rolled(split="", count="v1-a", sink="v1-a"), 0.0)
+    timeline.learn(rolled(split="v1-a", count="v1-a", sink="v1-a"), 2.0)
     assert timeline.marks == []
-    timeline.learn(rolled(split="v1-b", count="v2-a"), 4.0)
+    # Kubernetes reports the new image before the new revision.
+    timeline.learn(rolled(split="v1-b", count="v2-", sink="v2-b"), 4.0)
+    timeline.learn(rolled(split="v1-b", count="v2-b", sink="v2-b"), 6.0)
     assert [(mark.kind, mark.said) for mark in timeline.marks] == [
-        ("deployment", "changed: split, count (words-bolt:v2)")
+        ("deployment", "changed: split; sink, count (words-bolt:v2)")
     ]
 
 

@@ -46,6 +46,8 @@ class Timeline:
         self._before: dict[str, tuple[Any, frozenset[int]] | None] = {}
         self._outline: object = None
         self._components: dict[str, ComponentReport] = {}
+        self._new_images: dict[str, str] = {}
+        """By component, empty if only something else has changed."""
 
     def learn(self, report: TopologyReport, clock: float) -> None:
         """Add a poll. The first one is the state to compare with."""
@@ -61,11 +63,11 @@ class Timeline:
         }
         components = {each.name: each.component for each in report.processes}
         self._component_of |= components
+        for component in report.components:
+            self._deployed(component, clock)
         if not first:
             if report.outline is not None and self._outline not in (None, report.outline):
                 self._add(clock, "deployment", "the topology's code")
-            for component in report.components:
-                self._deployed(component, clock)
             for name in sorted({*self._before, *now}):
                 self._compare(name, self._before.get(name), now.get(name), clock)
         self._before = now
@@ -75,14 +77,17 @@ class Timeline:
             for name, component in self._component_of.items()
             if name in components or name in marked
         }
-        self._components = {each.component: each for each in report.components}
         self._outline = report.outline or self._outline
 
     def _deployed(self, now: ComponentReport, clock: float) -> None:
+        """Note a new revision. Kubernetes reports it some time after the image."""
         before = self._components.get(now.component)
-        if before is not None and before.revision and now.revision not in ("", before.revision):
-            image = "" if now.image == before.image else f" ({now.image.rpartition('/')[2]})"
-            self._add(clock, "deployment", f"{now.component}{image}")
+        if before is None or (now.revision and before.revision != now.revision):
+            self._components[now.component] = now
+            if before is not None and before.revision:
+                changed = now.image != before.image
+                self._new_images[now.component] = now.image.rpartition("/")[2] if changed else ""
+                self._add(clock, "deployment", now.component)
 
     def _compare(
         self,
@@ -113,7 +118,16 @@ class Timeline:
 
     def _said(self, kind: str, names: Sequence[str]) -> str:
         """Name the processes, or only their components if there are many."""
-        if kind == "deployment" or len(names) <= _MOST_NAMED:
+        if kind == "deployment":
+            by_image: dict[str, list[str]] = {}
+            for name in names:
+                by_image.setdefault(self._new_images.get(name, ""), []).append(name)
+            parts = (
+                f"{_listed(found)} ({image})" if image else _listed(found)
+                for image, found in by_image.items()
+            )
+            return f"{_SAID[kind]} {'; '.join(parts)}"
+        if len(names) <= _MOST_NAMED:
             return f"{_SAID[kind]} {_listed(names)}"
         components = dict.fromkeys(self._component_of.get(name, name) for name in names)
         return f"{_SAID[kind]} {len(names)} processes of {_listed(list(components))}"
