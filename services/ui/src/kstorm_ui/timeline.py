@@ -15,7 +15,7 @@ _MOST: Final = 500
 _TOGETHER_SECS: Final = 5.0
 """Changes of the same kind within this time are one mark."""
 _MOST_NAMED: Final = 2
-"""Of more processes, only the components are named."""
+"""If more processes have changed, the mark names their components."""
 _MOST_LISTED: Final = 4
 KINDS: Final[Mapping[str, str]] = {
     "kill": "K",

@@ -141,7 +141,7 @@ def workload_of(found: Any, type: str) -> Workload:
 def pod_of(found: Any) -> Pod:
     """Convert the Kubernetes client's object."""
     containers = found.status.container_statuses or []
-    # Until these have ended, the containers only say PodInitializing.
+    # The other containers wait with the reason PodInitializing until these have ended.
     first = [each for each in found.status.init_container_statuses or [] if not each.ready]
     return Pod(
         namespace=found.metadata.namespace,
