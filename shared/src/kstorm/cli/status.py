@@ -39,11 +39,15 @@ from kstorm.operations.status.bottlenecks import bottlenecks_of
 from kstorm.operations.status.recent_snapshots import RecentSnapshots
 from kstorm.operations.status.troubles import grouped
 from kstorm.printable import printable
+from kstorm.runtime.base.reachable import parse_addresses, why_unreachable
 from kstorm.runtime.base.terminal import Screen
-from kstorm.runtime.run_files import find_runs, runs_folder
+from kstorm.runtime.run_files import RunningTopology, find_runs, runs_folder
 from kstorm.runtime.service.status_counters import format_error
 
 _LOOK_SECS: Final = 2.0
+_KAFKA_PORT: Final = 9092
+_AWAY: Final = "Kafka has been unreachable"
+"""What a process reports that waits for Kafka."""
 _PROBLEM: Final = 1
 """Exit code if a topology has a problem."""
 
@@ -137,8 +141,14 @@ def show_status(options: RunOptions, name: str, *, watch: bool, window: float, j
         sampler = LocalSampler(place.folder, name)
 
     def show() -> RenderableType:
-        upgrade = "" if cluster is None else stopped_upgrade(cluster, find_topology(cluster, name))
-        return status_view(look(), upgrade)
+        components = look()
+        if cluster is not None:
+            upgrade = stopped_upgrade(cluster, find_topology(cluster, name))
+            more = [f"the last upgrade has changed nothing: {upgrade}"] if upgrade else []
+        else:
+            assert isinstance(place, LocalRun)
+            more = _no_broker(place.running, components)
+        return status_view(components, more)
 
     def causes() -> RenderableType:
         return causes_view(bottlenecks_of(recent.learn(sampler.look())))
@@ -155,6 +165,15 @@ def show_status(options: RunOptions, name: str, *, watch: bool, window: float, j
         first.result()
         time.sleep(window)
         _screen().print(causes())
+
+
+def _no_broker(run: RunningTopology, components: Sequence[ComponentStatus]) -> list[str]:
+    """Report an outage of Kafka that no process has noticed yet."""
+    if any(_AWAY in why for each in components for why in each.not_ready.values()):
+        return []
+    servers = parse_addresses(run.bootstrap, _KAFKA_PORT)
+    why = why_unreachable(servers) if servers else ""
+    return [f"Kafka does not answer ({why})"] if why else []
 
 
 def _repeat(show: Callable[[], object]) -> None:
@@ -193,7 +212,9 @@ def _local(options: RunOptions) -> Iterator[TopologyHealth]:
     if options.choice.names_cluster:
         return
     for folder, run in find_runs(options.runs or runs_folder()):
-        yield _health(run.name, str(folder), local_statuses(run))
+        components = local_statuses(run)
+        outage = _no_broker(run, components)
+        yield _health(run.name, str(folder), components, outage)
 
 
 def _on_kubernetes(cluster: Cluster) -> Iterator[TopologyHealth]:
@@ -212,7 +233,9 @@ def _nothing(options: RunOptions) -> str:
     return f"no topology runs from {here}, and {elsewhere}; `kstorm dev` starts one"
 
 
-def _health(name: str, place: str, components: Sequence[ComponentStatus]) -> TopologyHealth:
+def _health(
+    name: str, place: str, components: Sequence[ComponentStatus], more: Sequence[str] = ()
+) -> TopologyHealth:
     spouts = [each for each in components if each.kind == "spout"]
     return TopologyHealth(
         name,
@@ -222,7 +245,7 @@ def _health(name: str, place: str, components: Sequence[ComponentStatus]) -> Top
         sum(each.acked for each in spouts),
         sum(each.failed for each in spouts),
         sum(each.pending for each in spouts),
-        list(_problems(components)),
+        [*_problems(components), *more],
     )
 
 

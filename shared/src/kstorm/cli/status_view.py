@@ -14,10 +14,10 @@ from kstorm.printable import printable
 from kstorm.runtime.service.status_counters import format_error, format_seconds
 
 
-def status_view(components: Sequence[ComponentStatus], upgrade: str = "") -> RenderableType:
+def status_view(components: Sequence[ComponentStatus], more: Sequence[str] = ()) -> RenderableType:
     """Format the status in 80 columns, with problems below the table.
 
-    `upgrade` is the reason why an upgrade on Kubernetes does not begin.
+    `more` are problems that no process reports.
     """
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("component", no_wrap=True)
@@ -48,9 +48,7 @@ def status_view(components: Sequence[ComponentStatus], upgrade: str = "") -> Ren
         for found in components
         if found.last_error
     ]
-    if upgrade:
-        notes.append(_note(f"the last upgrade has changed nothing: {upgrade}", "red"))
-    return Group(table, *notes)
+    return Group(table, *notes, *(_note(problem, "red") for problem in more))
 
 
 def causes_view(causes: Iterable[Bottleneck]) -> RenderableType:
