@@ -47,7 +47,7 @@ from kstorm.runtime.service.status_counters import format_error
 _LOOK_SECS: Final = 2.0
 _KAFKA_PORT: Final = 9092
 _AWAY: Final = "Kafka has been unreachable"
-"""What a process reports that waits for Kafka."""
+"""Part of the reason that a process reports while it waits for Kafka."""
 _PROBLEM: Final = 1
 """Exit code if a topology has a problem."""
 
