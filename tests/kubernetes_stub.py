@@ -122,6 +122,11 @@ class KubernetesStub(HttpStub):
         for number in range(replicas):
             self.pods.append(self._pod(f"{name}-{number}", namespace, own, kind))
 
+    def add_pod(self, name: str, labels: dict[str, str], container: str) -> Object:
+        """Add a running pod that belongs to no workload, and return it."""
+        self.pods.append(self._pod(name, "streams", labels, container))
+        return self.pods[-1]
+
     def autoscale(
         self, component: str, type: str = "Deployment", scaled_object: str | None = None
     ) -> None:

@@ -122,4 +122,4 @@ def containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 def environment(container: dict[str, Any]) -> dict[str, str]:
     """Return the variables that have a literal value."""
-    return {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    return {each["name"]: each["value"] for each in container.get("env", ()) if "value" in each}

@@ -49,7 +49,7 @@ def notes(helm: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path)
 @pytest.mark.parametrize("base", ["minimal", "prod", "keda", "dev"])
 def test_notes_explain_how_to_scale_each_workload(notes: Notes, render: Render, base: str) -> None:
     """They give the command with the number of tasks, or state that the workload scales
-    automatically."""
+    automatically. A single task cannot be shared."""
     wanted = {}
     for each in render(base=base):
         if "kstorm.io/tasks" in each["metadata"].get("annotations", {}):
@@ -61,7 +61,9 @@ def test_notes_explain_how_to_scale_each_workload(notes: Notes, render: Render, 
     text = notes(base)
     by_hand = dict(re.findall(r"kubectl -n words scale (\S+) --replicas=N    # 1 to (\d+)", text))
     by_itself = dict(re.findall(r"(\S+) is scaled automatically, up to (\d+)", text))
-    assert by_hand == {name: str(tasks) for name, (tasks, fixed) in wanted.items() if fixed}
+    assert by_hand == {
+        name: str(tasks) for name, (tasks, fixed) in wanted.items() if fixed and tasks > 1
+    }
     assert by_itself == {
         name.partition("/")[2]: str(tasks) for name, (tasks, fixed) in wanted.items() if not fixed
     }

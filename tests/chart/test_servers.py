@@ -173,6 +173,25 @@ def test_reason_of_a_failed_install_is_shown(render: Render) -> None:
     assert all(labels["app.kubernetes.io/instance"] == "wordcount" for labels in left)
 
 
+def test_job_needs_the_image_of_every_workload(render: Render) -> None:
+    """An image that cannot be pulled stops the upgrade before a pod is replaced."""
+    objects = render(base="prod")
+    spec = one(objects, "Job", "wordcount-prepare")["spec"]["template"]["spec"]
+    checked = [each["image"] for each in spec["initContainers"]]
+    own = spec["containers"][0]["image"]
+    assert len(set(checked)) == len(checked)
+    run = {
+        each["image"]
+        for name, pod in pod_specs(objects).items()
+        for each in pod["containers"]
+        if name.startswith(("Deployment/", "StatefulSet/"))
+    }
+    assert {*checked, own} == run
+    assert {tuple(each["command"]) for each in spec["initContainers"]} == {("true",)}
+    same = render({"images": {name: {"repository": "all"} for name in ("spout", "bolt", "acker")}})
+    assert "initContainers" not in str(one(same, "Job", "wordcount-prepare"))
+
+
 def test_source_and_sink_may_be_created_later(render: Render) -> None:
     """On request the Job succeeds without them."""
     job = one(render({"prepare": {"allowMissingEnds": True}}), "Job", "wordcount-prepare")
@@ -219,7 +238,8 @@ def test_pods_wait_for_the_kafka_of_the_release(render: Render) -> None:
             if each["name"] in ("spout", "bolt", "acker"):
                 assert {"name": "KSTORM_END_PARTITIONS", "value": "6"} in each["env"], name
     for each in (objects, render()):
-        assert not [spec for spec in pod_specs(each).values() if "initContainers" in spec]
+        waiting = {name for name, spec in pod_specs(each).items() if "initContainers" in spec}
+        assert waiting == {"Job/wordcount-prepare"}
     assert "KSTORM_END_PARTITIONS" not in str(render())
 
 
@@ -230,7 +250,7 @@ def test_topology_files_are_mounted_where_its_code_is_loaded(render: Render) -> 
         (volume,) = [each["configMap"] for each in spec["volumes"] if each["name"] == "topology"]
         data = one(objects, "ConfigMap", volume["name"])["data"]
         assert {item["path"]: data[item["key"]] for item in volume["items"]} == files, name
-        for container in containers(spec):
+        for container in spec["containers"]:
             assert {"name": "topology", "mountPath": "/topology", "readOnly": True} in container[
                 "volumeMounts"
             ], name
@@ -250,7 +270,7 @@ def test_topology_yaml_is_mounted_next_to_the_code_of_the_image(render: Render) 
         volume = volumes["wiring"]["configMap"]
         data = one(objects, "ConfigMap", volume["name"])["data"]
         assert {item["path"]: data[item["key"]] for item in volume["items"]} == WIRED, name
-        for container in containers(spec):
+        for container in spec["containers"]:
             mount = {"name": "wiring", "mountPath": "/etc/kstorm/topology", "readOnly": True}
             assert mount in container["volumeMounts"], name
             told = environment(container)

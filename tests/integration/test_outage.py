@@ -34,6 +34,12 @@ def lives(engine: Engine) -> dict[str, tuple[int, int]]:
     }
 
 
+def begun_at(engine: Engine, name: str) -> float:
+    status = engine.processes.statuses()[name]
+    assert status is not None
+    return float(status["begun_at"])
+
+
 def says_that_kafka_is_away(engine: Engine) -> bool:
     """True if all processes report the outage."""
     statuses = engine.processes.statuses().values()
@@ -102,7 +108,10 @@ def test_process_stopped_during_an_outage_exits(
 def test_process_started_during_an_outage_waits_and_can_be_stopped(
     run_topology: RunTopology, kafka: EmbeddedKafka
 ) -> None:
-    """Kubernetes also moves pods during an outage. A waiting process has nothing to finish."""
+    """Kubernetes also moves pods during an outage. A waiting process has nothing to finish.
+
+    Its work does not count as another start.
+    """
     with run_topology("wordcount") as engine:
         kafka.kill()
         split, count = engine.worker("split-0"), engine.worker("count-0")
@@ -112,10 +121,12 @@ def test_process_started_during_an_outage_waits_and_can_be_stopped(
         before = lives(engine)
         split.process.stop()
         assert split.process.returncode == 0
+        begun = begun_at(engine, "count-0")
         kafka.start()
         split.process.start()
         text = sentences(500)
         engine.produce(text)
         engine.await_done("sentences")
         assert {**lives(engine), "split-0": ()} == {**before, "split-0": ()}
+        assert begun_at(engine, "count-0") == begun
         check_words(engine, text)

@@ -27,9 +27,10 @@ from tests.ui.waiting import arrives
 
 _ROOT: Final = Path(__file__).parents[2]
 _PLACE: Final = _ROOT / "docs" / "ui"
-_ROOT_AS: Final = """root => document.querySelectorAll('.log .text').forEach(
-  each => { each.textContent = each.textContent.replaceAll(root, '~/kstorm') })"""
-"""Hides the location of this working copy."""
+_ROOT_AS: Final = """([root, prefix]) => document.querySelectorAll('.log .text').forEach(each => {
+  each.textContent = each.textContent.replaceAll(prefix, '~/kstorm/.kstorm/venv').replaceAll(root, '~/kstorm')
+})"""
+"""Hides the location of this working copy and of its Python."""
 _WATCHED: Final = 30
 """Samples before the first screenshot, so that the chart has data."""
 _WIDTH: Final = 1280
@@ -75,13 +76,16 @@ def _take(browser: Browser, running: Running) -> None:
     for name in ("sources", "audit", "events"):
         _shoot(_open(browser, f"{running.page}/{name}", "light"), name)
     _take_why(browser, running)  # before the kill, which leaves trees that are never complete
+    word = page.locator(".status .word")
+    expect(word).to_have_text("Healthy", timeout=_SEEN_MS)
     running.engine.worker("count-0").process.kill()
     expect(page.locator("#health")).to_contain_text("count-0", timeout=_SEEN_MS)
     _shoot(page, "killed", 420)
     expect(page.locator("#health")).to_contain_text("are ready", timeout=_SEEN_MS)
+    expect(word).to_have_text("Healthy", timeout=_SEEN_MS)
     log = _open(browser, f"{running.page}/c/count/logs/count-0", "dark")
     expect(log.locator(".log")).to_have_count(2)
-    log.evaluate(_ROOT_AS, str(_ROOT))
+    log.evaluate(_ROOT_AS, [str(_ROOT), sys.prefix])
     _shoot(log, "logs", 720)
 
 

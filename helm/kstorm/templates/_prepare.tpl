@@ -36,6 +36,30 @@
     {{- end }}
 {{- end -}}
 
+{{/* An init container for each other image of the workloads and the web UI. It only runs if the image can be pulled. */}}
+{{- define "kstorm.imageChecks" -}}
+{{- $seen := list (include "kstorm.image" (dict "root" . "image" .Values.images.spout)) -}}
+{{- $images := dict -}}
+{{- range $name, $workload := include "kstorm.workloads" . | fromJson -}}
+{{- $_ := set $images $workload.id $workload.image -}}
+{{- end -}}
+{{- if .Values.ui.enabled -}}{{- $_ := set $images "ui" .Values.images.ui -}}{{- end -}}
+{{- range $id, $image := $images -}}
+{{- $full := include "kstorm.image" (dict "root" $ "image" $image) -}}
+{{- if not (has $full $seen) -}}
+{{- $seen = append $seen $full }}
+- name: image-of-{{ $id | lower | replace "_" "-" | trimSuffix "-" }}
+  image: {{ $full }}
+  imagePullPolicy: {{ $.Values.image.pullPolicy }}
+  command: ["true"]
+  securityContext:
+    {{- include "kstorm.containerSecurity" $ | nindent 4 }}
+  resources:
+    {{- toYaml $.Values.prepare.resources | nindent 4 }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The values that must match the code, as `kstorm prepare --values` reads them. */}}
 {{- define "kstorm.shape" -}}
 {{- $components := dict -}}

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -154,12 +155,11 @@ def test_status_names_the_pod_that_does_not_answer(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The API server waits for a hung process. The other pods are shown as usual."""
-    monkeypatch.setattr("kstorm.operations.kubernetes.cluster._STATUS_PATIENCE", (5.0, 0.3))
+    monkeypatch.setattr("kstorm.operations.kubernetes.cluster._STATUS_PATIENCE", (5.0, 1.0))
     ended = threading.Event()
 
-    def answer(pod: str, page: str, query: dict[str, str]) -> None:
-        if pod == "wc-split-1":
-            ended.wait(20)
+    def answer(pod: str, page: str, query: dict[str, str]) -> tuple[int, Any] | None:
+        return (200, lambda _: ended.wait(20)) if pod == "wc-split-1" else None
 
     cluster.on_page = answer
     try:
@@ -169,6 +169,77 @@ def test_status_names_the_pod_that_does_not_answer(
     assert code == 0
     assert "wc-split-1: does not answer" in shown
     assert "wc-sentences-0: deactivated" in shown
+
+
+def test_status_asks_the_pods_of_all_components_at_once(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
+    """So several pods that hang cost the time of one."""
+    together = threading.Barrier(len(cluster.pages))
+
+    def reply(handler: BaseHTTPRequestHandler) -> None:
+        together.wait(4)
+        handler.send_error(503)
+
+    cluster.on_page = lambda pod, page, query: (503, reply)
+    shown = kstorm("topology", "status", "wordcount", "--window", "0")[1]
+    assert not together.broken
+    assert "5 of 5 processes: does not answer\n" in shown
+
+
+def test_an_outage_is_one_line_of_the_status(cluster: KubernetesStub, kstorm: Command) -> None:
+    """The processes notice the outage at different times."""
+    for second, name in enumerate(cluster.pages):
+        why = f"Kafka has been unreachable since 18:37:{33 + second}: Local: Timed out"
+        cluster.pages[name] = page("bolt", [], 4, not_ready=why)
+    lines = kstorm("topology", "status", "wordcount", "--window", "0")[1].splitlines()
+    assert lines[5:] == [
+        "5 of 5 processes: Kafka has been unreachable since 18:37:33: Local: Timed out"
+    ]
+
+
+def test_status_names_an_image_that_stops_an_upgrade(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
+    """helm only reports a timeout. The Job's pod waits for the images of all workloads."""
+    labels = {"app.kubernetes.io/instance": "wc", "app.kubernetes.io/component": "prepare"}
+    pod = cluster.add_pod("wc-prepare-x7k", labels, "prepare")
+    (container,) = pod["status"]["containerStatuses"]
+    waiting = {"reason": "ErrImagePull", "message": 'no image "kstorm-bolt:typo"'}
+    pod["status"]["initContainerStatuses"] = [
+        {**container, "name": "image-of-acker", "state": {"terminated": {"exitCode": 0}}},
+        {**container, "name": "image-of-split", "ready": False, "state": {"waiting": waiting}},
+    ]
+    container |= {"ready": False, "state": {"waiting": {"reason": "PodInitializing"}}}
+    says = 'wc-prepare-x7k: ErrImagePull: no image "kstorm-bolt:typo"'
+    shown = kstorm("topology", "status", "wordcount", "--window", "0")[1]
+    assert shown.splitlines()[-1] == f"the last upgrade has changed nothing: {says}"
+    told = refused(kstorm, "topology", "status", "words")
+    assert told.endswith(f"; an install or upgrade in this namespace does not continue: {says}")
+
+
+def test_status_has_the_last_words_of_a_pod_that_keeps_ending(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
+    cluster.trouble("wc-count-0", "CrashLoopBackOff", "back-off 5m0s restarting failed container")
+    pod = next(each for each in cluster.pods if each["metadata"]["name"] == "wc-count-0")
+    message = "starting\nkstorm-bolt: KSTORM_COMPONENT is missing\n"
+    pod["status"]["containerStatuses"][0]["lastState"] = {
+        "terminated": {"exitCode": 2, "message": message}
+    }
+    assert (
+        "wc-count-0: CrashLoopBackOff: kstorm-bolt: KSTORM_COMPONENT is missing\n"
+        in kstorm("topology", "status", "wordcount", "--window", "0")[1]
+    )
+
+
+def test_few_pods_with_one_trouble_are_named(cluster: KubernetesStub, kstorm: Command) -> None:
+    for name in ("wc-split-0", "wc-split-1"):
+        cluster.trouble(name, "ImagePullBackOff", "no such image")
+    assert (
+        "wc-split-0, wc-split-1: ImagePullBackOff: no such image\n"
+        in kstorm("topology", "status", "wordcount", "--window", "0")[1]
+    )
 
 
 def test_status_shows_why_a_spout_reads_nothing(cluster: KubernetesStub, kstorm: Command) -> None:

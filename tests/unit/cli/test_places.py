@@ -233,7 +233,8 @@ def test_status_lists_what_runs(no_runs: Path, kstorm: Command) -> None:
     (found,) = json.loads(told)
     assert code == 1
     assert (found["topology"], found["place"], found["processes"]) == ("words", str(folder), 1)
-    assert found["problems"] == ["sink-0: does not answer"]
+    refused = "Kafka does not answer (127.0.0.1:1: Connection refused)"
+    assert found["problems"] == ["sink-0: does not answer", refused]
     assert "words: sink-0: does not answer" in kstorm("status")[1]
     assert "sink-0: does not answer" in kstorm("status", "words", "--window", "0")[1]
 

@@ -36,7 +36,9 @@ class Recorded:
     """A run on this machine, whose processes answer with recorded pages. The second look begins
     when the command sleeps."""
 
-    def __init__(self, folder: Path, trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, folder: Path, trouble: str, monkeypatch: pytest.MonkeyPatch, bootstrap: str = ""
+    ) -> None:
         self.document = json.loads((_PAGES / f"{trouble}.json").read_text())
         self.rests: list[float] = []
         self._now = 0.0
@@ -45,7 +47,7 @@ class Recorded:
             run_files.RunningWorker(name, page["component"], f"http://{name}")
             for name, page in names.items()
         ]
-        run_files.write(folder, run_files.describe(topology(), "", "", workers))
+        run_files.write(folder, run_files.describe(topology(), bootstrap, "", workers))
         for module in ("status.sampling", "kubernetes.component_status"):
             monkeypatch.setattr(f"kstorm.operations.{module}.fetch_status_of_all", self._fetch)
         clock = SimpleNamespace(monotonic=lambda: self._now, sleep=self._sleep)
@@ -107,3 +109,16 @@ def test_causes_that_the_table_shows_are_not_repeated(
         "messages-0: deactivated",
         "store-0: Kafka does not accept the password",
     ]
+
+
+def test_status_names_a_kafka_that_no_process_misses_yet(
+    tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process notices it after its session. The first look already finds a refused connection."""
+    Recorded(tmp_path, "calm", monkeypatch, bootstrap="127.0.0.1:1")
+    monkeypatch.setenv("COLUMNS", "200")
+    said = "Kafka does not answer (127.0.0.1:1: Connection refused)"
+    shown = kstorm("status", NAME, "--runs", str(tmp_path), "--window", "0")[1]
+    assert shown.splitlines()[-1] == said
+    code, shown, _ = kstorm("status", "--runs", str(tmp_path))
+    assert (code, shown.splitlines()[-1]) == (1, f"{NAME}: {said}")

@@ -75,6 +75,12 @@ def test_forgotten_tuple_is_held() -> None:
     assert "it should have been replayed by" in verdict.said  # the message is a minute old
 
 
+def test_a_tuple_may_wait_for_its_retry_with_exactly_once() -> None:
+    """A bolt then retries it without a record of the failure."""
+    said = asked([tree_of(Forgets())], committed=EXECUTED, exactly_once=True).said
+    assert "neither acked nor failed: the bolt holds, retries or forgot it" in said
+
+
 class Holds(Bolt):
     """Never acks or fails a word, like a join that waits for the other half."""
 

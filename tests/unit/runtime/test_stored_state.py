@@ -127,3 +127,6 @@ async def test_recovery_without_a_local_copy_is_told_for_two_minutes() -> None:
     assert store.restored().startswith("has recovered the tasks [0] from 7 changes in Kafka")
     clock[0] += 121
     assert store.restored() == ""
+    of_deployment = TaskStore(backend, "changelog", structlog.get_logger(), keeps_disk=False)
+    await of_deployment.open(0)
+    assert of_deployment.restored() == ""  # its pods always start with an empty disk

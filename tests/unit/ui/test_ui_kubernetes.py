@@ -51,6 +51,21 @@ def test_pods_are_queried_through_the_api_server_from_outside(stub: KubernetesSt
     )
 
 
+def test_components_have_the_revision_of_their_pods(stub: KubernetesStub) -> None:
+    for workload in stub.workloads:
+        workload["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": "3"}
+        if workload["kind"] == "StatefulSet":
+            workload["metadata"]["annotations"] = {}
+            workload["status"]["updateRevision"] = "wc-lines-7f"
+    found = KubernetesSource(open_cluster(None, None), inside=False).look()
+    words = next(each for each in found if each.name == "wordcount")
+    assert [(each.component, each.image, each.revision) for each in words.components] == [
+        ("lines", "kstorm-spout:1", "wc-lines-7f"),
+        ("split", "kstorm-bolt:1", "3"),
+        ("__acker", "kstorm-acker:1", "wc-lines-7f"),
+    ]
+
+
 def test_pods_are_queried_by_address_inside(
     stub: KubernetesStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

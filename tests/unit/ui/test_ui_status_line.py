@@ -9,7 +9,7 @@ from kstorm.events import Event
 from kstorm_ui.counters import CounterSums
 from kstorm_ui.desk_counts import DeskCounts
 from kstorm_ui.late_share import LateShare
-from kstorm_ui.sources.report import ProcessReport, TopologyReport
+from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 from kstorm_ui.status_line import status_line
 from kstorm_ui.timeline import Timeline, marks_of
 from kstorm_ui.topology_memory import TopologyMemory
@@ -116,6 +116,47 @@ def test_timeline_shows_kills_starts_and_moved_tasks() -> None:
         (2.0, "kill"),
         (2.0, "rebalance"),
         (4.0, "start"),
+    ]
+
+
+def test_timeline_names_the_components_of_many_processes() -> None:
+    """Names of pods are long, and an outage ends all of them."""
+    timeline = Timeline()
+    pods = [("a", f"words-a-5cb96f74f8-{number}") for number in range(3)] + [("b", "words-b-0")]
+    found = [ProcessReport(pod, name, status(pid=1)) for name, pod in pods]
+    timeline.learn(report(*found), 0.0)
+    timeline.learn(report(), 2.0)
+    assert [mark.said for mark in timeline.marks] == [
+        "ended or stopped responding: 4 processes of a, b"
+    ]
+
+
+def test_timeline_shows_rollouts_on_kubernetes() -> None:
+    """An upgrade to another image, and a restart, change the revision of the pods' template."""
+
+    def rolled(**revisions: str) -> TopologyReport:
+        found = [
+            ComponentReport(
+                name,
+                "bolt",
+                1,
+                f"ghcr.io/you/words-bolt:{revision[:2]}",
+                "v1-a" if revision == "v2-" else revision,
+            )
+            for name, revision in revisions.items()
+        ]
+        process = ProcessReport("count-0", "count", status(pid=1))
+        return TopologyReport("words", "streams", found, [process])
+
+    timeline = Timeline()
+    timeline.learn(rolled(split="", count="v1-a", sink="v1-a"), 0.0)
+    timeline.learn(rolled(split="v1-a", count="v1-a", sink="v1-a"), 2.0)
+    assert timeline.marks == []
+    # Kubernetes reports the new image before the new revision.
+    timeline.learn(rolled(split="v1-b", count="v2-", sink="v2-b"), 4.0)
+    timeline.learn(rolled(split="v1-b", count="v2-b", sink="v2-b"), 6.0)
+    assert [(mark.kind, mark.said) for mark in timeline.marks] == [
+        ("deployment", "changed: split; sink, count (words-bolt:v2)")
     ]
 
 

@@ -1,4 +1,5 @@
-"""Marks on the chart: restarts and moved tasks that the polls show, and the operators' events."""
+"""Marks on the chart: restarts, moved tasks and deployments that the polls show, and the operators'
+events."""
 
 import re
 from collections import deque
@@ -8,12 +9,14 @@ from typing import Any, Final
 import msgspec
 
 from kstorm.events import Event
-from kstorm_ui.sources.report import TopologyReport
+from kstorm_ui.sources.report import ComponentReport, TopologyReport
 
 _MOST: Final = 500
 _TOGETHER_SECS: Final = 5.0
 """Changes of the same kind within this time are one mark."""
-_MOST_NAMED: Final = 4
+_MOST_NAMED: Final = 2
+"""If more processes have changed, the mark names their components."""
+_MOST_LISTED: Final = 4
 KINDS: Final[Mapping[str, str]] = {
     "kill": "K",
     "start": "S",
@@ -39,8 +42,12 @@ class Timeline:
     def __init__(self) -> None:
         self._marks: deque[Mark] = deque(maxlen=_MOST)
         self._names: dict[str, list[str]] = {}
+        self._component_of: dict[str, str] = {}
         self._before: dict[str, tuple[Any, frozenset[int]] | None] = {}
         self._outline: object = None
+        self._components: dict[str, ComponentReport] = {}
+        self._new_images: dict[str, str] = {}
+        """By component, empty if only something else has changed."""
 
     def learn(self, report: TopologyReport, clock: float) -> None:
         """Add a poll. The first one is the state to compare with."""
@@ -54,13 +61,33 @@ class Timeline:
             )
             for each in report.processes
         }
+        components = {each.name: each.component for each in report.processes}
+        self._component_of |= components
+        for component in report.components:
+            self._deployed(component, clock)
         if not first:
             if report.outline is not None and self._outline not in (None, report.outline):
                 self._add(clock, "deployment", "the topology's code")
             for name in sorted({*self._before, *now}):
                 self._compare(name, self._before.get(name), now.get(name), clock)
         self._before = now
+        marked = {name for names in self._names.values() for name in names}
+        self._component_of = {
+            name: component
+            for name, component in self._component_of.items()
+            if name in components or name in marked
+        }
         self._outline = report.outline or self._outline
+
+    def _deployed(self, now: ComponentReport, clock: float) -> None:
+        """Note a new revision. Kubernetes reports it some time after the image."""
+        before = self._components.get(now.component)
+        if before is None or (now.revision and before.revision != now.revision):
+            self._components[now.component] = now
+            if before is not None and before.revision:
+                changed = now.image != before.image
+                self._new_images[now.component] = now.image.rpartition("/")[2] if changed else ""
+                self._add(clock, "deployment", now.component)
 
     def _compare(
         self,
@@ -84,10 +111,26 @@ class Timeline:
             names = self._names[kind]
             if name not in names:
                 names.append(name)
-            self._marks[self._marks.index(last)] = Mark(last.at, kind, _said(kind, names))
+            self._marks[self._marks.index(last)] = Mark(last.at, kind, self._said(kind, names))
             return
         self._names[kind] = [name]
-        self._marks.append(Mark(clock, kind, _said(kind, [name])))
+        self._marks.append(Mark(clock, kind, self._said(kind, [name])))
+
+    def _said(self, kind: str, names: Sequence[str]) -> str:
+        """Name the processes, or only their components if there are many."""
+        if kind == "deployment":
+            by_image: dict[str, list[str]] = {}
+            for name in names:
+                by_image.setdefault(self._new_images.get(name, ""), []).append(name)
+            parts = (
+                f"{_listed(found)} ({image})" if image else _listed(found)
+                for image, found in by_image.items()
+            )
+            return f"{_SAID[kind]} {'; '.join(parts)}"
+        if len(names) <= _MOST_NAMED:
+            return f"{_SAID[kind]} {_listed(names)}"
+        components = dict.fromkeys(self._component_of.get(name, name) for name in names)
+        return f"{_SAID[kind]} {len(names)} processes of {_listed(list(components))}"
 
     @property
     def marks(self) -> Sequence[Mark]:
@@ -106,9 +149,9 @@ def marks_of(events: Iterable[Event]) -> list[Mark]:
     ]
 
 
-def _said(kind: str, names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{_SAID[kind]} {', '.join(names[:_MOST_NAMED])}{more}"
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return f"{', '.join(names[:_MOST_LISTED])}{more}"
 
 
 _SAID: Final = {

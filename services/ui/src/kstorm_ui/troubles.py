@@ -1,52 +1,20 @@
-"""Groups equal troubles of many processes into one line, so that an outage is one sentence."""
+"""Groups equal troubles and causes, so that an outage is one sentence."""
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import msgspec
-
 from kstorm.operations.status.bottlenecks import Bottleneck
+from kstorm.operations.status.troubles import Trouble, grouped
 from kstorm_ui.topology_state import TopologyState
 
 _MOST_NAMED: Final = 3
-_VARIABLE: Final = re.compile(r"\d+(?:[:.]\d+)*")
-"""Times and numbers, which may differ between processes with the same trouble."""
 _MERGED: Final = frozenset({"not there", "processes missing", "cannot work", "scaled to 0"})
 """Causes that one event brings to many components at once."""
 
 
-class Trouble(msgspec.Struct, frozen=True):
-    """A reason, and the processes that have it."""
-
-    said: str
-    names: Sequence[str]
-    of: int
-    """Number of processes of the topology."""
-
-    @property
-    def headline(self) -> str:
-        """`count-0: …` for one process, `7 of 7 processes: …` for several."""
-        if len(self.names) == 1:
-            return f"{self.names[0]}: {self.said}"
-        return f"{len(self.names)} of {self.of} processes: {self.said}"
-
-
 def troubles_of(state: TopologyState) -> list[Trouble]:
-    """Return the troubles of the processes, those of most processes first.
-
-    Processes share a trouble if their texts are equal except for times and numbers. The trouble's
-    text has the earliest time.
-    """
-    total = sum(map(len, state.processes.values()))
-    found: dict[str, list[tuple[str, str]]] = {}
-    for name, why in state.troubles:
-        found.setdefault(_VARIABLE.sub("0", why), []).append((why, name))
-    groups = [
-        Trouble(min(why for why, _ in group), [name for _, name in group], total)
-        for group in found.values()
-    ]
-    return sorted(groups, key=lambda each: -len(each.names))
+    """Return the troubles of the processes, those of most processes first."""
+    return grouped(state.troubles, sum(map(len, state.processes.values())))
 
 
 def grouped_causes(causes: Iterable[Bottleneck]) -> list[Bottleneck]:

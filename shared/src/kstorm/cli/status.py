@@ -10,6 +10,7 @@ name, a second look finds what slows the topology down, as `kstorm causes` does.
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Final
 
 import msgspec
@@ -29,18 +30,24 @@ from kstorm.operations.kubernetes.component_status import (
     ComponentStatus,
     component_statuses,
     local_statuses,
+    stopped_upgrade,
 )
 from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.operations.kubernetes.workloads import Workload
 from kstorm.operations.places import LocalRun, OnKubernetes
 from kstorm.operations.status.bottlenecks import bottlenecks_of
 from kstorm.operations.status.recent_snapshots import RecentSnapshots
+from kstorm.operations.status.troubles import grouped
 from kstorm.printable import printable
+from kstorm.runtime.base.reachable import parse_addresses, why_unreachable
 from kstorm.runtime.base.terminal import Screen
-from kstorm.runtime.run_files import find_runs, runs_folder
+from kstorm.runtime.run_files import RunningTopology, find_runs, runs_folder
 from kstorm.runtime.service.status_counters import format_error
 
 _LOOK_SECS: Final = 2.0
+_KAFKA_PORT: Final = 9092
+_AWAY: Final = "Kafka has been unreachable"
+"""Part of the reason that a process reports while it waits for Kafka."""
 _PROBLEM: Final = 1
 """Exit code if a topology has a problem."""
 
@@ -133,18 +140,40 @@ def show_status(options: RunOptions, name: str, *, watch: bool, window: float, j
         assert isinstance(place, LocalRun)
         sampler = LocalSampler(place.folder, name)
 
+    def show() -> RenderableType:
+        components = look()
+        if cluster is not None:
+            upgrade = stopped_upgrade(cluster, find_topology(cluster, name))
+            more = [f"the last upgrade has changed nothing: {upgrade}"] if upgrade else []
+        else:
+            assert isinstance(place, LocalRun)
+            more = _no_broker(place.running, components)
+        return status_view(components, more)
+
     def causes() -> RenderableType:
         return causes_view(bottlenecks_of(recent.learn(sampler.look())))
 
     if watch:
         with Live(console=_screen(), auto_refresh=False) as live:
-            _repeat(lambda: live.update(Group(status_view(look()), causes()), refresh=True))
+            _repeat(lambda: live.update(Group(show(), causes()), refresh=True))
         return
-    _screen().print(status_view(look()))
-    if window > 0:
-        causes()
+    with ThreadPoolExecutor(1) as pool:
+        # A process that hangs holds up both for seconds.
+        first = pool.submit(causes) if window > 0 else None
+        _screen().print(show())
+    if first is not None:
+        first.result()
         time.sleep(window)
         _screen().print(causes())
+
+
+def _no_broker(run: RunningTopology, components: Sequence[ComponentStatus]) -> list[str]:
+    """Report an outage of Kafka that no process has noticed yet."""
+    if any(_AWAY in why for each in components for why in each.not_ready.values()):
+        return []
+    servers = parse_addresses(run.bootstrap, _KAFKA_PORT)
+    why = why_unreachable(servers) if servers else ""
+    return [f"Kafka does not answer ({why})"] if why else []
 
 
 def _repeat(show: Callable[[], object]) -> None:
@@ -183,7 +212,9 @@ def _local(options: RunOptions) -> Iterator[TopologyHealth]:
     if options.choice.names_cluster:
         return
     for folder, run in find_runs(options.runs or runs_folder()):
-        yield _health(run.name, str(folder), local_statuses(run))
+        components = local_statuses(run)
+        outage = _no_broker(run, components)
+        yield _health(run.name, str(folder), components, outage)
 
 
 def _on_kubernetes(cluster: Cluster) -> Iterator[TopologyHealth]:
@@ -202,7 +233,9 @@ def _nothing(options: RunOptions) -> str:
     return f"no topology runs from {here}, and {elsewhere}; `kstorm dev` starts one"
 
 
-def _health(name: str, place: str, components: Sequence[ComponentStatus]) -> TopologyHealth:
+def _health(
+    name: str, place: str, components: Sequence[ComponentStatus], more: Sequence[str] = ()
+) -> TopologyHealth:
     spouts = [each for each in components if each.kind == "spout"]
     return TopologyHealth(
         name,
@@ -212,22 +245,19 @@ def _health(name: str, place: str, components: Sequence[ComponentStatus]) -> Top
         sum(each.acked for each in spouts),
         sum(each.failed for each in spouts),
         sum(each.pending for each in spouts),
-        list(_problems(components)),
+        [*_problems(components), *more],
     )
 
 
 def _problems(components: Sequence[ComponentStatus]) -> Iterator[str]:
     """Yield each problem once, with the processes that have it."""
-    found: dict[str, list[str]] = {}
-    total = sum(each.pods for each in components)
     for each in components:
-        for process, why in (*each.not_ready.items(), *each.remarks.items()):
-            found.setdefault(why, []).append(process)
         if each.pods_ready < each.pods and not each.not_ready:
             yield f"{each.component}: {each.pods_ready} of {each.pods} processes are ready"
-    for why, processes in found.items():
-        who = f"{len(processes)} of {total} processes" if len(processes) > 1 else processes[0]
-        yield f"{who}: {why}"
+    reasons = (
+        found for each in components for found in (*each.not_ready.items(), *each.remarks.items())
+    )
+    yield from (each.headline for each in grouped(reasons, sum(each.pods for each in components)))
     for each in components:
         if each.last_error:
             yield f"{each.component}: {format_error(each.last_error, each.last_error_age)}"

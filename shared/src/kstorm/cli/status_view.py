@@ -9,12 +9,16 @@ from rich.text import Text
 
 from kstorm.operations.kubernetes.component_status import ComponentStatus
 from kstorm.operations.status.bottlenecks import SAID_BY_PROCESSES, Bottleneck, describe
+from kstorm.operations.status.troubles import grouped
 from kstorm.printable import printable
 from kstorm.runtime.service.status_counters import format_error, format_seconds
 
 
-def status_view(components: Sequence[ComponentStatus]) -> RenderableType:
-    """Format the status in 80 columns, with problems below the table."""
+def status_view(components: Sequence[ComponentStatus], more: Sequence[str] = ()) -> RenderableType:
+    """Format the status in 80 columns, with problems below the table.
+
+    `more` are problems that no process reports.
+    """
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("component", no_wrap=True)
     table.add_column("kind", no_wrap=True)
@@ -34,22 +38,17 @@ def status_view(components: Sequence[ComponentStatus]) -> RenderableType:
                 for each in (found.latency_p50, found.latency_p99)
             ),
         )
-    notes = [
-        _note(f"{pod}: {why}", "yellow")
-        for found in components
-        for pod, why in found.remarks.items()
-    ]
-    notes += [
-        _note(f"{pod}: {why}", "red")
-        for found in components
-        for pod, why in found.not_ready.items()
-    ]
+    total = sum(found.pods for found in components)
+    remarks = (remark for found in components for remark in found.remarks.items())
+    not_ready = (reason for found in components for reason in found.not_ready.items())
+    notes = [_note(each.headline, "yellow") for each in grouped(remarks, total)]
+    notes += [_note(each.headline, "red") for each in grouped(not_ready, total)]
     notes += [
         _note(f"{found.component}: {format_error(found.last_error, found.last_error_age)}", "red")
         for found in components
         if found.last_error
     ]
-    return Group(table, *notes)
+    return Group(table, *notes, *(_note(problem, "red") for problem in more))
 
 
 def causes_view(causes: Iterable[Bottleneck]) -> RenderableType:

@@ -75,7 +75,10 @@ class KubernetesSource:
         processes = [
             _process(workload, pod, page) for (workload, pod), page in zip(pods, pages, strict=True)
         ]
-        components = [ComponentReport(each.id, each.kind, each.replicas) for each in workloads]
+        components = [
+            ComponentReport(each.id, each.kind, each.replicas, each.image, each.revision)
+            for each in workloads
+        ]
         outline = self._outline(
             name, {pod: each.status for (_, pod), each in zip(pods, processes, strict=True)}
         )

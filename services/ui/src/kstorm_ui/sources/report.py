@@ -31,6 +31,10 @@ class ComponentReport(msgspec.Struct, frozen=True):
     kind: str
     """`spout`, `bolt` or `acker`."""
     processes: int
+    image: str = ""
+    """The image of its processes. Empty on this machine."""
+    revision: str = ""
+    """Changes when Kubernetes replaces all of its processes. Empty on this machine."""
 
 
 class TopologyReport(msgspec.Struct, frozen=True):

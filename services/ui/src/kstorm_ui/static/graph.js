@@ -73,7 +73,7 @@ function scaleOf(graph, width) {
 
 function laidOut(sample, rankdir, timed) {
   const graph = new Graph();
-  graph.setGraph({ rankdir, nodesep: 24, ranksep: rankdir === "LR" ? 84 : 46, ranker: "longest-path", marginx: 8, marginy: 12 });
+  graph.setGraph({ rankdir, nodesep: 24, ranksep: rankdir === "LR" ? 84 : 46, ranker: "longest-path", marginx: rankdir === "LR" ? 8 : 40, marginy: 24 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const node of sample.nodes) graph.setNode(node.id, { width: Math.max(152, 30 + 8 * node.name.length), height: timed ? 84 : 68 });
   for (const edge of sample.edges) graph.setEdge(edge.source, edge.target, {});
@@ -111,7 +111,9 @@ function buildEdge(svg, points) {
   const angle = Math.atan2(tip.y - from.y, tip.x - from.x);
   const end = { x: tip.x - 12 * Math.cos(angle), y: tip.y - 12 * Math.sin(angle) }; // under the arrow's head
   const upright = Math.abs(Math.sin(angle)) > 0.7;
-  const label = upright ? { x: middle.x + 14, y: middle.y + 3, class: "rate beside" } : { x: middle.x, y: middle.y - 11, class: "rate" };
+  const left = middle.x < (points[0].x + tip.x) / 2 - 1; // away from the boxes that the line passes
+  const side = left ? { x: middle.x - 14, class: "rate before" } : { x: middle.x + 14, class: "rate beside" };
+  const label = upright ? { ...side, y: middle.y + 3 } : { x: middle.x, y: middle.y - 11, class: "rate" };
   group.append(
     make("path", { d: curve([...points.slice(0, -1), end]) }),
     make("path", { class: "arrow", d: "M0 0L-14 -9L-14 9Z", transform: `translate(${tip.x} ${tip.y}) rotate(${(angle * 180) / Math.PI})` }),

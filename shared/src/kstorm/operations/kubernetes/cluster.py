@@ -6,7 +6,6 @@ message.
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,10 +14,18 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from kstorm.errors import ControlError
+from kstorm.operations.kubernetes.api_errors import (
+    in_one_line,
+    innermost,
+    is_silence,
+    refusal_of,
+)
 from kstorm.operations.kubernetes.pod_exec import execute
 from kstorm.operations.kubernetes.workloads import (
     COMPONENT,
     KIND,
+    PART,
+    PREPARES,
     RELEASE,
     SELECTOR,
     TOPOLOGY,
@@ -35,8 +42,6 @@ WEB_PORT: Final = 6066
 _PATIENCE: Final = (5.0, 30.0)
 """Timeouts in seconds to connect and to receive a response."""
 _STATUS_PATIENCE: Final = (5.0, 5.0)
-_SILENT: Final = (404, 500, 502, 503, 504)
-_BAD_REQUEST: Final = 400
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 
@@ -84,9 +89,20 @@ class Cluster:
 
     def pods(self, workload: Workload) -> Sequence[Pod]:
         """Return the workload's pods, sorted by name."""
+        return self._pods(workload.namespace, workload.selector)
+
+    def preparing(self, release: str = "") -> Sequence[Pod]:
+        """Return the pods of the Jobs that check an install or upgrade, of a release or of all.
+
+        A Job that succeeded has none.
+        """
+        of_release = f",{RELEASE}={release}" if release else ""
+        return self._pods(self.namespace, f"{PART}={PREPARES}{of_release}")
+
+    def _pods(self, namespace: str, selector: str) -> Sequence[Pod]:
         with self._errors():
             found = self._core.list_namespaced_pod(
-                workload.namespace, label_selector=workload.selector, _request_timeout=_PATIENCE
+                namespace, label_selector=selector, _request_timeout=_PATIENCE
             )
         return sorted(map(pod_of, found.items), key=lambda pod: pod.name)
 
@@ -114,7 +130,7 @@ class Cluster:
 
         None if the pod does not respond or has no such page.
         """
-        with self._errors(absent=_is_silence):
+        with self._errors(absent=is_silence):
             answer = self._core.connect_get_namespaced_pod_proxy_with_path(
                 f"{pod.name}:{WEB_PORT}",
                 pod.namespace,
@@ -143,7 +159,7 @@ class Cluster:
             header_params={"Accept": "*/*", **headers},
             auth_settings=["BearerToken"],
         )
-        with self._errors(absent=_is_silence):
+        with self._errors(absent=is_silence):
             answer = self._api.call_api(*request, _request_timeout=_STATUS_PATIENCE)
             content = answer.read()
             try:
@@ -262,12 +278,12 @@ class Cluster:
             yield
         except ApiException as error:
             if not absent(error):
-                raise ControlError(_refusal(error)) from None
+                raise ControlError(refusal_of(error)) from None
         except (HTTPError, OSError) as error:
             if absent(error):
                 return
             raise ControlError(
-                f"Kubernetes at {self._host} cannot be reached ({_innermost(error)}): is the "
+                f"Kubernetes at {self._host} cannot be reached ({innermost(error)}): is the "
                 "cluster up, and is this the right context?"
             ) from None
 
@@ -322,7 +338,7 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
     except Exception as error:  # noqa: BLE001
         raise ControlError(
             f"no cluster: the kubeconfig {file or 'of this pod'} cannot be used "
-            f"({_in_one_line(error)}); set KUBECONFIG or --context"
+            f"({in_one_line(error)}); set KUBECONFIG or --context"
         ) from None
     return Cluster(client.ApiClient(settings), namespace, context)
 
@@ -344,56 +360,3 @@ def _context_of(config: Any, file: str, context: str | None) -> tuple[str, str]:
         current if context is None else next(each for each in contexts if each["name"] == context)
     )
     return str(chosen["name"]), str(chosen["context"].get("namespace") or "default")
-
-
-def _is_silence(error: Any) -> bool:
-    """Return True if the error means that the pod does not respond.
-
-    A pod that is being created has no address yet, which the API server reports as a bad request. A
-    pod whose process hangs accepts the request, and the API server waits for it.
-    """
-    from kubernetes.client import ApiException
-    from urllib3.exceptions import ReadTimeoutError
-
-    if not isinstance(error, ApiException):
-        return isinstance(getattr(error, "reason", None) or error, ReadTimeoutError)
-    return error.status in _SILENT or (
-        error.status == _BAD_REQUEST and "address not allowed" in str(error.body)
-    )
-
-
-def _refusal(error: Any) -> str:
-    """Explain the API server's error and its remedy."""
-    try:
-        message = str(json.loads(error.body)["message"])
-    except (TypeError, ValueError, LookupError):
-        message = str(error.reason)
-    message = _in_one_line(message)
-    lacks = re.search(
-        r'User "([^"]*)" cannot (\w+) resource "([^"]*)"(?: in API group "([^"]*)")?', message
-    )
-    if error.status == 403 and lacks:
-        user, verb, resource, group = lacks.groups()
-        where = re.search(r'in the namespace "([^"]*)"', message)
-        of_group = f" of {group}" if group else ""
-        in_namespace = f" in the namespace {where[1]}" if where else " in all namespaces"
-        return (
-            f"{user} may not {verb} {resource}{in_namespace}: a Role must allow the verb "
-            f"{verb} on {resource}{of_group}"
-        )
-    if error.status == 401:
-        return (
-            f"Kubernetes does not accept this login ({message}): log in again, or choose "
-            "another --context"
-        )
-    return f"Kubernetes refuses: {message}"
-
-
-def _in_one_line(found: object) -> str:
-    return " ".join(str(found).split()) or type(found).__name__
-
-
-def _innermost(error: BaseException) -> str:
-    """Return the innermost reason, because urllib3 wraps the actual error."""
-    reason = getattr(error, "reason", None)
-    return _innermost(reason) if isinstance(reason, BaseException) else _in_one_line(error)

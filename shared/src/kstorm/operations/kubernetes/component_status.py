@@ -72,9 +72,16 @@ def component_statuses(
 ) -> Sequence[ComponentStatus]:
     """Request the status of every pod, several at a time."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        pods = [cluster.pods(workload) for workload in workloads]
-        pages = [list(zip(of_it, pool.map(cluster.status, of_it), strict=True)) for of_it in pods]
+        pods = list(pool.map(cluster.pods, workloads))
+        asked = [[(pod, pool.submit(cluster.status, pod)) for pod in of_it] for of_it in pods]
+    pages = [[(pod, page.result()) for pod, page in of_it] for of_it in asked]
     return [_of_workload(workload, found) for workload, found in zip(workloads, pages, strict=True)]
+
+
+def stopped_upgrade(cluster: Cluster, workloads: Sequence[Workload]) -> str:
+    """Return why the Job that checks an upgrade does not succeed, or empty."""
+    pods = cluster.preparing(workloads[0].release)
+    return next((f"{pod.name}: {pod.trouble}" for pod in pods if pod.trouble), "")
 
 
 def local_statuses(run: RunningTopology) -> Sequence[ComponentStatus]:

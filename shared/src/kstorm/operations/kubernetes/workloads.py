@@ -19,6 +19,12 @@ KIND: Final = "kstorm.io/kind"
 KINDS: Final = ("spout", "bolt", "acker")
 RELEASE: Final = "app.kubernetes.io/instance"
 CHART: Final = "helm.sh/chart"
+PART: Final = "app.kubernetes.io/component"
+PREPARES: Final = "prepare"
+"""The part of the Job that checks an install or upgrade."""
+
+_REVISION: Final = "deployment.kubernetes.io/revision"
+"""Annotation of a Deployment. A StatefulSet's status has its revision."""
 
 SELECTOR: Final = f"{TOPOLOGY},{COMPONENT},{KIND} in ({','.join(KINDS)})"
 """Label selector for kstorm's workloads."""
@@ -44,6 +50,8 @@ class Workload(msgspec.Struct, frozen=True):
     ready: int
     selector: str
     """Label selector for its pods."""
+    revision: str = ""
+    """Revision of its pods' template. Empty until its controller has set it."""
 
     def __str__(self) -> str:
         return f"{self.type}/{self.name}"
@@ -124,12 +132,17 @@ def workload_of(found: Any, type: str) -> Workload:
         selector=",".join(
             f"{key}={value}" for key, value in (found.spec.selector.match_labels or {}).items()
         ),
+        revision=(found.metadata.annotations or {}).get(_REVISION)
+        or getattr(found.status, "update_revision", None)
+        or "",
     )
 
 
 def pod_of(found: Any) -> Pod:
     """Convert the Kubernetes client's object."""
     containers = found.status.container_statuses or []
+    # The other containers wait with the reason PodInitializing until these have ended.
+    first = [each for each in found.status.init_container_statuses or [] if not each.ready]
     return Pod(
         namespace=found.metadata.namespace,
         name=found.metadata.name,
@@ -139,7 +152,7 @@ def pod_of(found: Any) -> Pod:
         ready=bool(containers) and all(container.ready for container in containers),
         restarts=sum(container.restart_count for container in containers),
         container=found.spec.containers[0].name,
-        trouble=next(filter(None, map(_trouble, containers)), ""),
+        trouble=next(filter(None, map(_trouble, (*first, *containers))), ""),
         since=_not_ready_since(found.status.conditions or ()),
     )
 
@@ -167,12 +180,21 @@ def _not_ready_since(conditions: Any) -> float | None:
 
 
 def _trouble(container: Any) -> str:
-    """Return `CrashLoopBackOff: …`, or the container's exit code."""
+    """Return `CrashLoopBackOff: …`, or the container's exit code, with its last words."""
     state = container.state
     if state is None:
         return ""
     if state.waiting is not None:
-        return ": ".join(filter(None, (state.waiting.reason, state.waiting.message)))
+        last = container.last_state and container.last_state.terminated
+        words = _last_line(last) or state.waiting.message
+        return ": ".join(filter(None, (state.waiting.reason, words)))
     if state.terminated is not None:
-        return f"exited with code {state.terminated.exit_code}"
+        code = f"exited with code {state.terminated.exit_code}"
+        return ": ".join(filter(None, (code, _last_line(state.terminated))))
     return ""
+
+
+def _last_line(terminated: Any) -> str:
+    """Return the last line of a termination message, which is the end of the log."""
+    lines = ((terminated and terminated.message) or "").strip().splitlines()
+    return lines[-1].strip() if lines else ""

@@ -81,9 +81,11 @@ def _blocking_tuple(
     by = runs if facts.owners else ""
     match cause:
         case BlockReason.HELD:
+            # With exactly once, a bolt retries a tuple without a record of its failure.
+            does = "holds, retries or forgot it" if facts.exactly_once else "holds or forgot it"
             said = (
                 f"executed by {owner or task} (committed) and neither acked nor failed: the "
-                "bolt holds or forgot it"
+                f"bolt {does}"
             )
             said += f"; {task}" if owner else ""
         case BlockReason.QUEUED:

@@ -62,7 +62,9 @@ class BoltDriver(Driver[BoltEngine]):
             table = RecoveringTable(
                 app, name, changelog, tasks, self.settings, self.log, check_changelog_pair
             )
-            self._store = TaskStore(table, changelog, self.log)
+            # A Deployment's pod always starts with an empty disk.
+            kept = not self.settings.leave_on_stop
+            self._store = TaskStore(table, changelog, self.log, keeps_disk=kept)
             if self.engine.stateful:
                 self.stored = StoredState(self._store)
 

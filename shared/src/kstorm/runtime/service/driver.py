@@ -39,7 +39,7 @@ from kstorm.runtime.service.effect_runner import E, EffectRunner
 from kstorm.runtime.service.idle_rest import IdleRest
 from kstorm.runtime.service.journal import ServiceJournal
 from kstorm.runtime.service.loop_yield import LoopYielder
-from kstorm.runtime.service.outage import restart_count, restart_if_cut_off
+from kstorm.runtime.service.outage import BEGUN_AT, restart_count, restart_if_cut_off
 from kstorm.runtime.store.stored_state import StoredState
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
@@ -83,7 +83,6 @@ class Driver(EffectRunner[E]):
         # The exit code is 2 before the start, when errors need an operator, and 1 after it.
         self._exit_code = 2
         self._standby = _Standby(log)
-        self._begun_at = time.time()
         self._beat = time.monotonic()
         self._background: list[asyncio.Future[None]] = []
 
@@ -151,7 +150,7 @@ class Driver(EffectRunner[E]):
             "component": self.component,
             "instance": self.settings.instance,
             "pid": os.getpid(),
-            "begun_at": self._begun_at,
+            "begun_at": BEGUN_AT,
             "tasks": sorted(self.engine.tenures),
             "num_tasks": self.topology.topics()[self.engine.topic],
             "frames_in": self.engine.frames_in,

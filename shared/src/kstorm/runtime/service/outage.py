@@ -28,6 +28,8 @@ from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service.web_server import Connections, WebLimits, end_with_it, listen
 
+BEGUN_AT: Final = time.time()
+"""When this process was started or re-executed. A process that first waits for Kafka starts once."""
 _ASK_SECS: Final = 2.0
 _SAY_AGAIN_SECS: Final = 60.0
 _OPEN_FILES: Final = Path("/proc/self/fd")
@@ -108,7 +110,7 @@ class _Outage:
             **self._is,
             "kind": kind,
             "pid": os.getpid(),
-            "begun_at": time.time(),
+            "begun_at": BEGUN_AT,
             "tasks": [],
             "last_error": "",
             "kafka_away_since": since,

@@ -25,9 +25,16 @@ class TaskStore:
     """Used on the event loop only."""
 
     def __init__(
-        self, table: StateBackend, changelog: str, log: Logger, now: Callable[[], float] = time.time
+        self,
+        table: StateBackend,
+        changelog: str,
+        log: Logger,
+        now: Callable[[], float] = time.time,
+        *,
+        keeps_disk: bool = True,
     ) -> None:
-        """`now` returns the Unix time."""
+        """`now` returns the Unix time. `keeps_disk`: the disk outlives the process."""
+        self._keeps_disk = keeps_disk
         self._table, self._changelog, self._log, self._now = table, changelog, log, now
         self._opening: dict[int, asyncio.Future[OpenedPartition]] = {}
         self._began = 0.0  # Unix time at the start of the last transaction
@@ -55,7 +62,7 @@ class TaskStore:
         opened = opening.result()
         seconds = round(time.monotonic() - started, 3)
         self._log.info("recovered", partition=task, records=opened.records, seconds=seconds)
-        if opened.whole and opened.records:
+        if opened.whole and opened.records and self._keeps_disk:
             self._restored[task] = self._now(), opened.records
         return [(record_of(message), why) for message, why in opened.refused]
 
