@@ -56,6 +56,7 @@
     {{- include "kstorm.containerSecurity" $ | nindent 4 }}
   resources:
     {{- toYaml $.Values.prepare.resources | nindent 4 }}
+  terminationMessagePolicy: FallbackToLogsOnError
 {{- end -}}
 {{- end -}}
 {{- end -}}
