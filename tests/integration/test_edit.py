@@ -10,6 +10,7 @@ import pytest
 
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
+from kstorm.kafka.replay_requests import ReplayRequest
 from kstorm.operations.letters.reading import read_letters
 from kstorm.runtime.kafka.event_log import read_events
 from tests.from_kubeconfig import from_kubeconfig
@@ -79,6 +80,18 @@ def editor(tmp_path: Path, script: str) -> str:
     return str(path)
 
 
+def expect_request(letters: Letters) -> ReplayRequest:
+    """Assert that one replay is requested, of the first letter with the new value."""
+    ((key, order),) = letters.orders()
+    assert (key, order.value, order.key, order.headers) == (
+        b"orders/3/7/lines",
+        NEW.encode(),
+        b"k",
+        [("a", "b")],
+    )
+    return order
+
+
 def test_replay_with_a_value_that_the_scheme_can_read(
     letters: Letters, edit: Command, tmp_path: Path
 ) -> None:
@@ -93,13 +106,7 @@ def test_replay_with_a_value_that_the_scheme_can_read(
     (tmp_path / "new").write_text(NEW)
     code, shown, _ = edit("0", "--file", str(tmp_path / "new"), "--yes", "--note", "a price")
     assert (code, shown) == (0, "1 replay requested: `kstorm events` shows the outcome\n")
-    ((key, order),) = letters.orders()
-    assert (key, order.value, order.key, order.headers) == (
-        b"orders/3/7/lines",
-        NEW.encode(),
-        b"k",
-        [("a", "b")],
-    )
+    order = expect_request(letters)
     assert (order.number, order.offset, order.attempts, order.replays, order.who) == (
         0,
         7,
@@ -127,13 +134,7 @@ def test_exactly_once_edit_is_a_replay(letters: Letters, edit: Command, code: st
         0,
         "1 replay requested: `kstorm events` shows the outcome\n",
     )
-    ((key, order),) = letters.orders()
-    assert (key, order.value, order.key, order.headers) == (
-        b"orders/3/7/lines",
-        NEW.encode(),
-        b"k",
-        [("a", "b")],
-    )
+    expect_request(letters)
     assert said(letters)[-1] == ("anna@laptop", "edit", "0", "a price", "1 replay requested")
     assert [one.number for one in read_letters(letters.settings, letters.name).letters] == [0, 1, 2]
 

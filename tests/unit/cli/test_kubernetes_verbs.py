@@ -218,6 +218,19 @@ def test_status_names_an_image_that_stops_an_upgrade(
     assert told.endswith(f"; an install or upgrade in this namespace does not continue: {says}")
 
 
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+def test_an_upgrade_that_is_being_checked_is_no_problem(
+    cluster: KubernetesStub, kstorm: Command, reason: str
+) -> None:
+    labels = {"app.kubernetes.io/instance": "wc", "app.kubernetes.io/component": "prepare"}
+    (container,) = cluster.add_pod("wc-prepare-x7k", labels, "prepare")["status"][
+        "containerStatuses"
+    ]
+    container |= {"ready": False, "state": {"waiting": {"reason": reason}}}
+    assert "upgrade" not in kstorm("topology", "status", "wordcount", "--window", "0")[1]
+    assert "upgrade" not in refused(kstorm, "topology", "status", "words")
+
+
 def test_status_has_the_last_words_of_a_pod_that_keeps_ending(
     cluster: KubernetesStub, kstorm: Command
 ) -> None:

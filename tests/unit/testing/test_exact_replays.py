@@ -159,16 +159,21 @@ def test_message_that_cannot_be_read_again_gets_a_new_letter(seed: int) -> None:
         assert out(kafka) == ["GOOD 0", "GOOD 2", "\ufffd 1", "\ufffd 3"]
 
 
+def begin_replay(kafka: FakeKafka, cluster: LocalCluster, steps: int) -> None:
+    """Requests replays of the dead messages, which can be read now, and takes some steps."""
+    dead = run_until_dead(cluster)
+    Lines.mended = True
+    order(kafka, dead)
+    cluster.advance_time(0.3, run=False)
+    for _ in range(steps):
+        cluster.step()
+
+
 def crash_at(victim: str, moment: int) -> None:
     Lines.mended = False
     kafka = produced(*LINES)
     with kafka.cluster(exact(2), moment) as cluster:
-        dead = run_until_dead(cluster)
-        Lines.mended = True
-        order(kafka, dead)
-        cluster.advance_time(0.3, run=False)
-        for _ in range(moment):
-            cluster.step()
+        begin_replay(kafka, cluster, moment)
         cluster.crash(victim)
         cluster.advance_time(120)
         expect_done(kafka, cluster)
@@ -189,12 +194,7 @@ def test_new_owner_repeats_nothing_of_a_zombie(heir: Heir, moments: range) -> No
     for moment in moments:
         kafka = produced(*LINES)
         with kafka.cluster(exact(2), moment) as cluster:
-            dead = run_until_dead(cluster)
-            Lines.mended = True
-            order(kafka, dead)
-            cluster.advance_time(0.3, run=False)
-            for _ in range(moment):
-                cluster.step()
+            begin_replay(kafka, cluster, moment)
             cluster.pause("lines", heir=heir, sleeps=moment % 2 == 0)
             cluster.advance_time(20)
             cluster.bury()

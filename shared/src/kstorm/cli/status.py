@@ -30,7 +30,6 @@ from kstorm.operations.kubernetes.component_status import (
     ComponentStatus,
     component_statuses,
     local_statuses,
-    stopped_upgrade,
 )
 from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.operations.kubernetes.workloads import Workload
@@ -141,14 +140,14 @@ def show_status(options: RunOptions, name: str, *, watch: bool, window: float, j
         sampler = LocalSampler(place.folder, name)
 
     def show() -> RenderableType:
-        components = look()
         if cluster is not None:
-            upgrade = stopped_upgrade(cluster, find_topology(cluster, name))
-            more = [f"the last upgrade has changed nothing: {upgrade}"] if upgrade else []
-        else:
-            assert isinstance(place, LocalRun)
-            more = _no_broker(place.running, components)
-        return status_view(components, more)
+            workloads = find_topology(cluster, name)
+            stopped = cluster.stopped_check(workloads[0].release)
+            more = [f"the last upgrade has changed nothing: {stopped}"] if stopped else []
+            return status_view(component_statuses(cluster, workloads), more)
+        assert isinstance(place, LocalRun)
+        components = look()
+        return status_view(components, _no_broker(place.running, components))
 
     def causes() -> RenderableType:
         return causes_view(bottlenecks_of(recent.learn(sampler.look())))

@@ -1,4 +1,4 @@
-"""Writes a sink's records as results of the frame that the bolt executes."""
+"""Writes records of sinks and spouts as results of the work in progress."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -249,9 +249,7 @@ class _Schedule:
 
     def _work(self, cluster: LocalCluster) -> None:
         self._work_among_faults(cluster)
-        done = work_in_calm(
-            cluster, self.hunter, lambda: self._done(), lambda: self._let_pass(cluster, 0.5)
-        )
+        done = work_in_calm(cluster, self.hunter, self._done, lambda: self._let_pass(cluster, 0.5))
         if not done and self._exact:
             raise _Found("not finished", f"{_what_is_left(self._world)}{_last_error(cluster)}")
         if not done:

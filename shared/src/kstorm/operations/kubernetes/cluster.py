@@ -42,6 +42,8 @@ WEB_PORT: Final = 6066
 _PATIENCE: Final = (5.0, 30.0)
 """Timeouts in seconds to connect and to receive a response."""
 _STATUS_PATIENCE: Final = (5.0, 5.0)
+_STARTING: Final = ("ContainerCreating", "PodInitializing")
+"""Reasons for which a pod waits without having a problem."""
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 
@@ -91,13 +93,15 @@ class Cluster:
         """Return the workload's pods, sorted by name."""
         return self._pods(workload.namespace, workload.selector)
 
-    def preparing(self, release: str = "") -> Sequence[Pod]:
-        """Return the pods of the Jobs that check an install or upgrade, of a release or of all.
+    def stopped_check(self, release: str = "") -> str:
+        """Return the pod whose check stops an install or upgrade, with the reason, or empty.
 
-        A Job that succeeded has none.
+        Without a release, the pods of all releases count. A check that succeeded has no pod.
         """
         of_release = f",{RELEASE}={release}" if release else ""
-        return self._pods(self.namespace, f"{PART}={PREPARES}{of_release}")
+        pods = self._pods(self.namespace, f"{PART}={PREPARES}{of_release}")
+        stopped = (pod for pod in pods if pod.trouble and pod.trouble not in _STARTING)
+        return next((f"{pod.name}: {pod.trouble}" for pod in stopped), "")
 
     def _pods(self, namespace: str, selector: str) -> Sequence[Pod]:
         with self._errors():

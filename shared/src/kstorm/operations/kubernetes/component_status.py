@@ -78,12 +78,6 @@ def component_statuses(
     return [_of_workload(workload, found) for workload, found in zip(workloads, pages, strict=True)]
 
 
-def stopped_upgrade(cluster: Cluster, workloads: Sequence[Workload]) -> str:
-    """Return why the Job that checks an upgrade does not succeed, or empty."""
-    pods = cluster.preparing(workloads[0].release)
-    return next((f"{pod.name}: {pod.trouble}" for pod in pods if pod.trouble), "")
-
-
 def local_statuses(run: RunningTopology) -> Sequence[ComponentStatus]:
     """Request the status of every process of a run on this machine."""
     pages = fetch_status_of_all([worker.url for worker in run.workers])

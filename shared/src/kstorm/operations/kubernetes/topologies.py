@@ -68,8 +68,8 @@ def _not_there(cluster: Cluster, name: str, others: Sequence[Workload]) -> str:
         return (
             f"{there}; kstorm ignores {', '.join(strangers)}, because kstorm's labels are missing"
         )
-    if stopped := [f"{pod.name}: {pod.trouble}" for pod in cluster.preparing() if pod.trouble]:
-        return f"{there}; an install or upgrade in this namespace does not continue: {stopped[0]}"
+    if stopped := cluster.stopped_check():
+        return f"{there}; an install or upgrade in this namespace does not continue: {stopped}"
     names = sorted({workload.topology for workload in others})
     return f"{there}; it has {', '.join(names)}" if names else f"{there}, nor any other"
 

@@ -157,7 +157,7 @@ def _after_its_letter(
 ) -> Explanation | None:
     """Return the outcome of a dead message that was replayed afterwards, or None.
 
-    With exactly once, the letter is discarded when the message is emitted again.
+    An exactly-once spout discards the letter when it emits the message again.
     """
     if finished.kind is not VerdictKind.DEAD or newest is None or newest.attempt < 2:
         return None

@@ -1,10 +1,10 @@
 """Reads the replay orders of a topology from a fake Kafka: the `ReplayRequestReader` of a
 `KafkaSpout`.
 
-It is no more lenient than the real one (`tests/integration/test_replay_request_readers.py`). The first call
-only requests records. The end is reported only after the last record, and after the transactions
-that were open when it was asked for. A missing topic or an unreachable Kafka gives no records
-instead of an error.
+The same contract test runs against it and the real one
+(`tests/integration/test_replay_request_readers.py`). The first call only requests records. `at_end`
+is True only after the last record, and after the end of all transactions that were open at
+`ask_end`. A missing topic or an unreachable Kafka gives no records instead of an error.
 """
 
 from collections.abc import Callable, Sequence
