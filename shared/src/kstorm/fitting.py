@@ -26,6 +26,9 @@ _WORDS: Final[Mapping[Any, str]] = {
 _CONTAINERS: Final = (collections.abc.Mapping, collections.abc.Iterable, collections.abc.Collection)
 
 
+_PLAIN: Final = (str, int, bool, type(None))
+_MOST_FITTED: Final = 200
+
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -55,22 +58,28 @@ def checked(*own: str) -> Callable[[F], F]:
         names = tuple(signature.parameters)
         is_variadic = any(one.kind in _VARIADIC for one in signature.parameters.values())
         known: dict[str, set[type]] = {}  # by parameter, types whose values all fit
+        fitted: set[tuple[str, type, Any]] = set()  # parameters with plain values that fit
 
         @cache
         def hints() -> Mapping[str, Any]:
             return {**_hints_of(function), **dict.fromkeys(own, Any)}
 
         def fitting(name: str, value: Any) -> bool:
+            kind = type(value)
+            if kind in _PLAIN and (name, kind, value) in fitted:
+                return True
             hint = hints().get(name, Any)
             if not fits(value, hint):
                 return False
             if _is_decided_by_type(hint):
-                known.setdefault(name, set()).add(type(value))
+                known.setdefault(name, set()).add(kind)
+            elif kind in _PLAIN and len(fitted) < _MOST_FITTED:
+                fitted.add((name, kind, value))
             return True
 
         @wraps(function)
         def call(*args: Any, **named: Any) -> Any:
-            # `simulate` makes thousands of calls, nearly all with the same types.
+            # `simulate` makes thousands of calls, nearly all with the same types or values.
             if not is_variadic and all(
                 type(one) in known.get(name, ()) or fitting(name, one)
                 for name, one in (*zip(names, args, strict=False), *named.items())

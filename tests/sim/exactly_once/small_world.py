@@ -142,7 +142,7 @@ def _in_calm(cluster: LocalCluster) -> None:
     world.sluggish = 0.0
     for _ in range(_ROUNDS):
         cluster.advance_time(1.0)
-        if not unfinished_tasks(world):
+        if not any(unfinished_tasks(world)):
             break
     cluster.bury()
 

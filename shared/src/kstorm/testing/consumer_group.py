@@ -30,6 +30,11 @@ class GroupMember:
         """Reason why the group refuses its commits now, or ""."""
         return self._group.refusal(self, self.generation)
 
+    @property
+    def outdated(self) -> bool:
+        """True if it has not yet learned of a rebalance."""
+        return self.generation != self._group.generation and self.refusal == OUTDATED
+
     def refusal_of(self, generation: int) -> str:
         """Return the reason why the group refuses a commit with this generation, or ""."""
         return self._group.refusal(self, generation)
@@ -46,7 +51,7 @@ class GroupMember:
 
     def catch_up(self) -> None:
         """Adopt the latest generation, if still a member."""
-        if self.refusal == OUTDATED:
+        if self.outdated:
             self.generation = self._group.generation
 
 

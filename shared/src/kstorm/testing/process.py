@@ -28,7 +28,7 @@ from kstorm.core.engine.effects import (
     Transact,
 )
 from kstorm.core.engine.transaction import Transactions
-from kstorm.testing.consumer_group import OUTDATED, UNKNOWN, GroupMember
+from kstorm.testing.consumer_group import UNKNOWN, GroupMember
 from kstorm.testing.disks import Disk, DiskRows
 from kstorm.testing.in_flight_records import InFlightRecords
 from kstorm.testing.logs import TopicPartition
@@ -72,6 +72,7 @@ class SimulatedProcess(UserCodeActor[E]):
         self._assigned: list[int] = []  # tasks whose offsets are not known yet
         self._opening: dict[int, int] = {}  # by task, its changelog's end when opening began
         self._position: dict[int, int] = {}  # by task that is being read
+        self._input: dict[int, list[bytes]] = {}  # by the same tasks, the logs of their partitions
         self._sends = InFlightRecords(world)
         self.transactions = Transactions()
         self.transacting: SimulatedTransaction | None = None
@@ -89,7 +90,7 @@ class SimulatedProcess(UserCodeActor[E]):
             ]
         if self._effects:
             steps.append(self._carry_out_next)
-        if self.member.refusal == OUTDATED:
+        if self.member.outdated:
             steps.append(self.member.catch_up)
         for entry in self._runs:
             steps.append(partial(self._go_on, entry))
@@ -248,11 +249,12 @@ class SimulatedProcess(UserCodeActor[E]):
     def _readable(self) -> list[int]:
         """Return the tasks with unread records."""
         logs, tenures, topic = self.world.logs, self.engine.tenures, self.engine.topic
-        stalled, stable_end = logs.stalled, logs.stable_end
+        stalled, stable_end, input_of = logs.stalled, logs.stable_end, self._input
         return [
             task
             for task, position in self._position.items()
-            if (place := (topic, task)) not in stalled
+            if position < len(input_of[task])
+            and (place := (topic, task)) not in stalled
             and position < stable_end(place)
             and task in tenures
             and self._reads(tenures[task])
@@ -322,19 +324,16 @@ class SimulatedProcess(UserCodeActor[E]):
         if refusal := self.world.refusal(self.member, self.member.generation):
             self.world.count(f"commit refused: {refusal}")
         else:
-            offsets = effect.offsets.items()
-            self.world.logs.commit([(self._place(task), offset) for task, offset in offsets])
+            self.world.logs.commit((self._place(task), at) for task, at in effect.offsets.items())
         if effect.waits:
             self._then(self.engine.committed(effect, {}, self.world.now))
 
     def _fetch(self, effect: FetchRecords) -> None:
-        place, logs = self._place(effect.task), self.world.logs
-        records = [
-            InputRecord(*record)
-            for at in effect.offsets
-            for record in logs.committed_records(place, at, at + 1)
-        ]
-        self._then(self.engine.fetched(effect, records, self.world.now))
+        place, read = self._place(effect.task), self.world.logs.committed_records
+        found = [record for at in effect.offsets for record in read(place, at, at + 1)]
+        self._then(
+            self.engine.fetched(effect, [InputRecord(*one) for one in found], self.world.now)
+        )
 
     def _begin_opening(self, task: int) -> None:
         """Note the changelog's end. Recovery waits until no transaction below it is open."""
@@ -362,6 +361,7 @@ class SimulatedProcess(UserCodeActor[E]):
     def _read(self, task: int) -> None:
         place = self._place(task)
         self._position[task] = self.engine.tenures[task].progress.finished
+        self._input[task] = self.world.logs.records(place)
         self.world.logs.watch(place, self, self.wake)
 
     def _release(self, task: int) -> None:

@@ -293,7 +293,9 @@ class _Schedule:
         world = self._world
         if world.logs.revision == self._unfinished_at:
             return False
-        done = not (_spouts_at_work(world, self._trial.inputs) or unfinished_tasks(world))
+        done = all(
+            is_emitted(world, name, len(given)) for name, given in self._trial.inputs.items()
+        ) and not any(unfinished_tasks(world))
         self._unfinished_at = -1 if done else world.logs.revision
         return done
 
@@ -308,11 +310,6 @@ def _check_faults(faults: Collection[str]) -> None:
             raise ConfigError(
                 f"faults: there is no fault {name!r}: the faults are {', '.join(sorted(FAULTS))}"
             )
-
-
-def _spouts_at_work(world: SimulatedWorld, inputs: Inputs) -> list[str]:
-    """Return the spouts that have not emitted everything, as far as is committed."""
-    return [name for name, given in inputs.items() if not is_emitted(world, name, len(given))]
 
 
 def _what_is_left(world: SimulatedWorld) -> str:

@@ -1,21 +1,22 @@
 """Finds the unfinished work of an exactly-once topology, from its committed records."""
 
+from collections.abc import Iterator
+
 from kstorm.core.exactly_once.unfinished import is_unfinished_key
 from kstorm.testing.logs import BrokerLogs, TopicPartition, TransactionFate
 from kstorm.testing.world import SimulatedWorld
 
 
-def unfinished_tasks(world: SimulatedWorld) -> list[str]:
-    """Return bolt tasks, by name and index, that have frames to execute, or tuples to finish or
+def unfinished_tasks(world: SimulatedWorld) -> Iterator[str]:
+    """Yield bolt tasks, by name and index, that have frames to execute, or tuples to finish or
     retry."""
     topology, logs = world.topology, world.logs
-    return [
-        f"{bolt.id}[{task}]"
-        for bolt in topology.bolts
-        for task in range(bolt.num_tasks)
-        if _has_input(logs, (topology.bolt_topic(bolt.id), task))
-        or _has_written_down(logs, (topology.state_topic(bolt.id), task))
-    ]
+    for bolt in topology.bolts:
+        for task in range(bolt.num_tasks):
+            if _has_input(logs, (topology.bolt_topic(bolt.id), task)) or _has_written_down(
+                logs, (topology.state_topic(bolt.id), task)
+            ):
+                yield f"{bolt.id}[{task}]"
 
 
 def _has_input(logs: BrokerLogs, place: TopicPartition) -> bool:
