@@ -267,7 +267,7 @@ class BoltCollector(Emitter):
                 f"{len(anchors)}: give the anchor of each tuple with positions=…"
             )
         at = as_positions(positions)
-        if at.size != count or (count and not 0 <= at.min() <= at.max() < len(anchors)):
+        if at.size != count or (count and not 0 <= np.min(at) <= np.max(at) < len(anchors)):
             raise EmitError(
                 f"{self._component!r} emits a batch of {count} tuples with {at.size} positions: "
                 f"give one position per tuple, from 0 to {len(anchors) - 1}"

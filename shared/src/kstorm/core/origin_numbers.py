@@ -55,7 +55,7 @@ class OriginNumbers:
 
     def runs(self, places: Numbers, offsets: Numbers) -> list[OriginRun]:
         """Encode the origins of a frame's trees. Returns an empty list if none is known."""
-        if not places.size or places.max() < 0:
+        if not places.size or np.max(places) < 0:
             return []
         cuts = np.flatnonzero((places[1:] != places[:-1]) | (offsets[1:] < offsets[:-1])) + 1
         bounds = [0, *cuts.tolist(), places.size]

@@ -121,4 +121,5 @@ def _numbers_of(names: pa.StringArray, lengths: NDArray[Any]) -> NDArray[np.uint
     text = np.frombuffer(data, np.uint8, int(ends[-1]), first)
     places = np.arange(len(text)) - np.repeat(begins, lengths)
     # `reduceat` needs non-empty segments. No name is empty.
-    return np.add.reduceat(_FACTORS[places % len(_FACTORS)] * text, begins)
+    numbers: NDArray[np.uint64] = np.add.reduceat(_FACTORS[places % len(_FACTORS)] * text, begins)
+    return numbers
