@@ -19,6 +19,7 @@ class Authority:
         _openssl(
             "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-days", "2",
             "-keyout", self._key, "-out", self.certificate,
+            "-addext", "keyUsage=critical,keyCertSign,cRLSign",  # Python 3.13 requires it
         )  # fmt: skip
 
     def sign(self, name: str, *, expired: bool = False, of: str = _HERE) -> Path:
@@ -38,7 +39,8 @@ class Authority:
         database.touch()
         settings.write_text(
             f"[ca]\ndefault_ca=own\n[own]\ndatabase={database}\nnew_certs_dir={self._directory}\nrand_serial=yes\n"
-            "default_md=sha256\npolicy=any\ncopy_extensions=copy\n[any]\ncommonName=supplied\n"
+            "default_md=sha256\npolicy=any\ncopy_extensions=copy\nx509_extensions=signed\n"
+            "[any]\ncommonName=supplied\n[signed]\nauthorityKeyIdentifier=keyid\n"
         )
         validity = (
             ("-startdate", "20200101000000Z", "-enddate", "20200102000000Z")

@@ -1,6 +1,6 @@
 """Bolts that ack from other threads: every tree ends, with either guarantee."""
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, TopologyBuilder,
 from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 
 POOL = ThreadPoolExecutor(4)
+RUNNING: list[Future[None]] = []
 
 
 class Pooled(Bolt):
@@ -19,7 +20,7 @@ class Pooled(Bolt):
         declarer.declare("word")
 
     def execute(self, tuple: Tuple) -> None:
-        POOL.submit(self._work, tuple)
+        RUNNING.append(POOL.submit(self._work, tuple))
 
     def _work(self, tuple: Tuple) -> None:
         self.collector.emit([tuple["word"]], tuple)
@@ -28,8 +29,8 @@ class Pooled(Bolt):
 
 def settle() -> None:
     """Wait until the pool is idle."""
-    for done in [POOL.submit(lambda: None) for _ in range(4)]:
-        done.result()
+    while RUNNING:
+        RUNNING.pop().result()
 
 
 @pytest.mark.parametrize("guarantee", [AT_LEAST_ONCE, EXACTLY_ONCE])

@@ -31,6 +31,9 @@ def schema() -> dict[str, Any]:
     """Return the schema. `schema.json` contains the same."""
     found = msgspec.json.schema(TopologyDef)
     kinds = found["$defs"]
+    for kind in kinds.values():
+        if described := kind.get("description"):
+            kind["description"] = inspect.cleandoc(described)  # Python 3.13 does this itself
     kinds["Settings"] = {
         "description": kinds["TopologyDef"]["properties"]["config"]["description"],
         "type": "object",
