@@ -131,6 +131,6 @@ def test_json_without_the_named_members_cannot_be_read(value: bytes, says: str) 
 def test_an_error_shows_a_few_short_members() -> None:
     """It is part of the dead letter, the log and the web UI."""
     members = {f"{number}" + "x" * 1000: 1 for number in range(1000)}
-    with pytest.raises(ValueError, match="no member 'word', only '0x.*and 990 others$") as caught:
+    with pytest.raises(ValueError, match=r"no member 'word', only '0x.*and 990 others$") as caught:
         JsonScheme("word").deserialize(json.dumps(members).encode())
     assert len(str(caught.value)) < 1000
