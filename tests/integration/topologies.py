@@ -354,7 +354,7 @@ class First(StatefulBasicBolt):
         declarer.declare("key", "message")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        id, name = tuple["left:id"], f"first {tuple['left:id']}"
+        id, name = tuple["left:id"], f"first {tuple['left:id']!r}"
         if id is not None and self.state.get(name) is None:
             self.state.put(name, tuple["left:value"])
         row = {
