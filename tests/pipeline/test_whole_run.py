@@ -198,6 +198,7 @@ def test_values_and_null_keys_reach_the_tables(
             worker.process.kill()
         world.write(lines(SECOND, 3))
         world.end(END, "end")
+        world.abort(world.source, 10)
         until(lambda: len(world.records(world.sink)[0]) == 2 * len(IDS))
         world.abort(world.sink, 10)
 
