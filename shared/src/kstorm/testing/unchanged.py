@@ -77,7 +77,7 @@ def _what_changed(emitter: str, where: str, before: bytes, value: Any) -> str:
 
 
 _CHANGED: Final[list[str]] = []
-"""What operations of streams have changed. An error within a batch would only repeat the batch."""
+"""The errors of operations of streams. Raised within a batch, one would only repeat the batch."""
 
 
 def _watch_buffer(buffer: Any, operation: str) -> None:
