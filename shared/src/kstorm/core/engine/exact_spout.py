@@ -78,8 +78,9 @@ class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
         process only writes that its tasks have no messages. Otherwise windows would wait for a task
         without partitions.
         """
-        if self._now_at():
-            return super().has_any
+        found = super().has_any
+        if not found or self._now_at():
+            return found
         time = self._engine.time
         return bool(time.sends and time.is_due and self._empty_tasks())
 
