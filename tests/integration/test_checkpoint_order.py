@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kstorm.core.engine.effects import Transact
+from kstorm.core.outgoing import EpochRecords, OutgoingRecord
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError, FencedError
 from kstorm.runtime.base.settings import Settings
@@ -158,3 +159,15 @@ async def test_writer_that_cannot_start_names_server_and_id(
     ):
         await writer.open()
     writer.close()
+
+
+async def test_records_without_offsets_are_committed(
+    kafka: EmbeddedKafka, topics: tuple[str, str]
+) -> None:
+    """A spout process without partitions has no offset to commit with its watermark."""
+    topic, changelog = topics
+    async with process(kafka, topic, "place", "first") as writer, asyncio.timeout(30):
+        record = OutgoingRecord(changelog, 0, b"idle")
+        assert await writer.write("", Transact({}, {}, EpochRecords([record]))) == {}
+        found, _ = await asyncio.to_thread(committed, kafka, changelog, topic)
+        assert found == [b"idle"]

@@ -27,6 +27,7 @@ from kstorm.topology import (
     Config,
     Fields,
     OutputFieldsDeclarer,
+    StatefulBasicBolt,
     Topology,
     TopologyBuilder,
     Tuple,
@@ -41,7 +42,7 @@ from kstorm.trident import (
     TridentTopology,
     kstorm_state,
 )
-from kstorm.windows import Duration, TupleWindow, WindowedBolt
+from kstorm.windows import Duration, JoinBolt, TupleWindow, WindowedBolt
 from tests.integration.databases import backing
 
 
@@ -329,4 +330,60 @@ def visits() -> Topology:
     sessions.with_timestamp_field("at").with_lag(Duration.seconds(10))
     builder.set_bolt("visits", sessions, 2).fields_grouping("parse", "user")
     builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink)).shuffle_grouping("visits")
+    return builder.build()
+
+
+class Side(BasicBolt):
+    """Emits the rows of one side of a join."""
+
+    def __init__(self, side: str) -> None:
+        self.side = side
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("id", "value", "at")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        if tuple["side"] == self.side:
+            collector.emit([tuple["id"], tuple["value"], tuple["at"]])
+
+
+class First(StatefulBasicBolt):
+    """Emits the first value of each ID, as its state returns it."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("key", "message")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        id, name = tuple["left:id"], f"first {tuple['left:id']!r}"
+        if id is not None and self.state.get(name) is None:
+            self.state.put(name, tuple["left:value"])
+        row = {
+            "id": id,
+            "at": tuple["left:at"],
+            "value": tuple["left:value"],
+            "partner": tuple["right:value"],
+            "first": self.state.get(name),
+        }
+        collector.emit([id, row])
+
+
+def values() -> Topology:
+    """Return a join of two sides of the source by `id`, and the first value of each `id`.
+
+    The spout has a process without partitions if the source has two.
+    """
+    name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
+    builder = TopologyBuilder(name, _config())
+    scheme = SchemeAsMultiScheme(JsonScheme("side", "id", "value", "at"))
+    config = SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme, event_time="at")
+    builder.set_spout("rows", KafkaSpout(config), 3)
+    for side in ("left", "right"):
+        builder.set_bolt(side, Side(side)).shuffle_grouping("rows")
+    join = JoinBolt("left", "id").left_join("right", "id", "left")
+    join.select("left:id", "left:at", "left:value", "right:value")
+    join.with_tumbling_window(Duration.seconds(10)).with_timestamp_field("at")
+    joined = builder.set_bolt("joined", join)
+    joined.fields_grouping("left", "id").fields_grouping("right", "id")
+    builder.set_bolt("first", First()).fields_grouping("joined", "left:id")
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink)).shuffle_grouping("first")
     return builder.build()

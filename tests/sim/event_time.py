@@ -102,6 +102,8 @@ class Schedule:
         self.tasks = random.choice((1, 2))
         self.trouble = RandomErrors(Random(random.random()), random.choice((0.0, 0.1)))
         self.checkpoint_ms = Config().topology_state_checkpoint_interval_ms
+        self.spare = False
+        """True if the spout has tasks without partitions, in processes of their own."""
 
     def narrow(self) -> None:
         """Let windows follow windows, of which the first die between two checkpoints."""
@@ -131,7 +133,10 @@ class Schedule:
             event_time_idle_ms=self.idle_ms if self.between else None,
         )
         builder = TopologyBuilder("time", config)
-        builder.set_spout("spout", KafkaSpout(source), random.choice((1, 2))).set_num_tasks(2)
+        processes, tasks = random.choice((1, 2)), 2
+        if self.spare:
+            processes = tasks = _PARTITIONS + 2
+        builder.set_spout("spout", KafkaSpout(source), processes).set_num_tasks(tasks)
         before = "spout"
         if self.between:
             hold = builder.set_bolt("hold", Hold(self.trouble), self.tasks).set_num_tasks(2)
@@ -170,6 +175,7 @@ def explore_event_time(
     report = ScheduleReport(seed, _MESSAGES, steps=_FAULTS)
     random = Random(f"time {seed}")
     schedule = Schedule(random)
+    schedule.spare = seed % 7 == 1
     if narrow:
         schedule.narrow()
     topology, kafka = schedule.topology(random), FakeKafka({_TOPIC: _PARTITIONS})

@@ -9,6 +9,7 @@ from unittest.mock import patch
 from kstorm.core import watermarks as core
 from kstorm.core.engine.checkpoints import Checkpoints
 from kstorm.core.engine.epochs import Epochs
+from kstorm.core.engine.exact_spout import SpoutEpochs
 from kstorm.core.exactly_once.unfinished import UnfinishedTuples
 from kstorm.core.watermarks import MarkSender
 from kstorm.kafka import watermark as kafka
@@ -120,6 +121,10 @@ def mutants() -> list[Mutant]:
             lambda: patch.object(SessionAggregateManager, "passed", lambda self, time: time),
         ),
         ("it goes to all tasks", _to_one_task),
+        (
+            "exactly once, a process without partitions reports that it is idle",
+            lambda: patch.object(SpoutEpochs, "_empty_tasks", lambda self: {}),
+        ),
         ("the time before an offset is stored with it", _nothing_stored),
         ("only a partition that was read to its end is idle", _idle_by_the_clock_alone),
         ("idle time counts in small steps", _each("_LONGEST_STEP", inf, core)),

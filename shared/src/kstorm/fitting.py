@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from enum import Enum
 from functools import cache, wraps
+from math import isfinite
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from kstorm.errors import ArgumentError, ConfigError
@@ -155,7 +156,7 @@ def _shown(name: str, value: Any) -> str:
 def check_fields(instance: Any, but: Collection[str] = ()) -> None:
     """Check the fields of a dataclass against its annotations, except those in `but`.
 
-    Raises `ConfigError` for the first value of another type.
+    Raises `ConfigError` for the first value of another type, and for NaN and infinity.
     """
     kind: Any = type(instance)
     hints = _hints_of(kind)
@@ -167,6 +168,8 @@ def check_fields(instance: Any, but: Collection[str] = ()) -> None:
             # A field without a repr may hold a secret.
             shown = _shown(field.name if field.repr else "properties", value)
             raise ConfigError(f"{field.name} is {shown}: it must be {in_words(hint)}")
+        if isinstance(value, float) and not isfinite(value):
+            raise ConfigError(f"{field.name} is {value}: it must be a finite number")
 
 
 def fits(value: Any, hint: Any, *, builtins_only: bool = False) -> bool:

@@ -7,9 +7,11 @@ import pytest
 from kstorm.core.engine import Effect
 from kstorm.core.engine.effects import Release, Send, Transact
 from kstorm.core.engine.epochs import MOST_UNITS
-from kstorm.core.wire import AckFrame, decode
+from kstorm.core.wire import AckFrame, TupleFrame, decode
 from kstorm.topology import Bolt, Config, TopologyBuilder
 from kstorm.topology.config import EXACTLY_ONCE
+from kstorm.topology.event_time import NEVER, Mark
+from kstorm.windows import Duration, WindowedBolt
 from tests.unit.core.engines import Driven, Journal, exact_spout_engine
 from tests.unit.core.epoch_harness import Words, answer
 
@@ -140,6 +142,44 @@ def test_a_task_that_leaves_before_it_knows_its_position_leaves_at_once() -> Non
     emit(made)
     made.do(made.engine.revoked([0], made.now))
     assert (made.take(Transact), made.take(Release)) == ([], [Release(0)])
+
+
+def idle_spouts() -> Driven:
+    """Returns two tasks of a spout that know no position, and for which no window waits."""
+    spout = Words()
+    spout.knows = False
+    builder = TopologyBuilder("t", Config(topology_processing_guarantee=EXACTLY_ONCE))
+    builder.set_spout("words", spout, 2)
+    windows = WindowedBolt().with_tumbling_window(Duration.seconds(1))
+    windows.with_timestamp_field("word").with_idle_timeout(Duration.seconds(1))
+    builder.set_bolt("windows", windows).shuffle_grouping("words")
+    made = Driven(exact_spout_engine(builder.build(), "words"))
+    made.assign(t0=0, t1=0)
+    for _ in range(4):
+        made.now += 1.0
+        emit(made)
+    return made
+
+
+def test_tasks_without_a_position_only_report_that_they_are_idle() -> None:
+    """Kafka does not fence this transaction. It would be the same from their next owner."""
+    made = idle_spouts()
+    (transact,) = made.take(Transact)
+    (record,) = transact.records
+    frame = decode(TupleFrame, record.value)
+    assert (transact.positions, record.topic, frame.count) == ({}, "t.windows", 0)
+    assert frame.marks == {1: Mark(NEVER, idle=True), 2: Mark(NEVER, idle=True)}
+
+
+def test_a_task_does_not_wait_for_the_watermark_of_another_one_that_leaves() -> None:
+    """The watermark was due when the first task began to leave, and the other one has left since."""
+    made = idle_spouts()
+    (transact,) = made.take(Transact)
+    made.now += 10
+    made.do(made.engine.revoked([0], made.now))
+    made.do(made.engine.revoked([1], made.now))
+    answer(made, transact)
+    assert made.take(Release) == [Release(0), Release(1)]
 
 
 def test_task_that_leaves_early_does_not_announce_its_run() -> None:

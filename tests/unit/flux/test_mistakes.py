@@ -426,6 +426,28 @@ def test_a_value_is_checked_against_the_annotation(
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("10:30", "t.yaml:2:19: 10:30 means 630 in YAML: write 630 for the number, or '10:30'"),
+        ("012", "t.yaml:2:19: 012 means 10 in YAML: write 10 for the number, or '012' for text"),
+        ("on", "t.yaml:2:19: the key on means True in YAML: write 'on' for text"),
+        ("No", "t.yaml:2:19: the key No means False in YAML: write 'No' for text"),
+        ("~", "t.yaml:2:19: the key ~ means None in YAML: write '~' for text"),
+        ("2026-11-23", "t.yaml:2:19: the key 2026-11-23 means 2026-11-23 in YAML"),
+    ],
+)
+def test_a_key_that_yaml_reads_as_another_type_is_refused(
+    written: Written, key: str, says: str
+) -> None:
+    """A bolt would look up its text, and not find it. Numbers and texts in quotes are keys."""
+    with pytest.raises(KstormError) as caught:
+        written(f"name: t\nconfig: {{rates: {{ {key}: 1}}}}\n" + WIRED)
+    assert says in str(caught.value)
+    found = written(f"name: t\nconfig: {{rates: {{'{key}': 1, 5: 2}}}}\n" + WIRED)
+    assert found.config["rates"] == {key: 1, 5: 2}
+
+
 def test_values_in_quotes_are_text(written: Written) -> None:
     """This holds for every text in quotes."""
     for topic in ("'20261123'", "'on'", "'10:30'", '"012"'):

@@ -1,5 +1,6 @@
 """Schemes, which convert a message's bytes into tuples."""
 
+import json
 from typing import Any, cast
 
 import pytest
@@ -125,3 +126,11 @@ def test_json_without_the_named_members_cannot_be_read(value: bytes, says: str) 
     """The error is the reason in the dead letter."""
     with pytest.raises(ValueError, match=f"(?i){says}"):
         deserializer(SchemeAsMultiScheme(JsonScheme("word", "count")))(message(value))
+
+
+def test_an_error_shows_a_few_short_members() -> None:
+    """It is part of the dead letter, the log and the web UI."""
+    members = {f"{number}" + "x" * 1000: 1 for number in range(1000)}
+    with pytest.raises(ValueError, match=r"no member 'word', only '0x.*and 990 others$") as caught:
+        JsonScheme("word").deserialize(json.dumps(members).encode())
+    assert len(str(caught.value)) < 1000

@@ -77,6 +77,7 @@ def test_the_defaults_are_storms() -> None:
         ({"kafka_properties": {"sasl.password": None}}, "kafka_properties is of type dict: it"),
         ({"failed_message_retry_manager": 5}, "failed_message_retry_manager is 5: it must be"),
         ({"retry_delay_multiplier": float("nan")}, "retry_delay_multiplier is nan"),
+        ({"retry_delay_multiplier": float("inf")}, "multiplier is inf: it must be a finite number"),
         (
             {"scheme": StringScheme()},
             r"scheme is a StringScheme.*: wrap it, as SchemeAsMultiScheme\(StringScheme",

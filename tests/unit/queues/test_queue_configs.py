@@ -62,7 +62,7 @@ from kstorm.topology import OutputFieldsDeclarer
         (lambda: KestrelConfig(open_reads=0), "open_reads is 0: it must be above 0"),
         (
             lambda: KestrelConfig(blacklist_time_secs=float("nan")),
-            "blacklist_time_secs is nan: it must be above 0",
+            "blacklist_time_secs is nan: it must be a finite number",
         ),
         (lambda: KestrelSpout([], 22133, "q"), r"hosts are \[\]: name at least one host"),
         (

@@ -1,5 +1,6 @@
 """The testing kit rejects a component that changes a value inside an emitted tuple."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from kstorm.topology import (
     TupleBatch,
 )
 from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
+from kstorm.trident import Function, Stream, TridentCollector, TridentTopology, TridentTuple
 
 
 class Batches(Bolt):
@@ -110,3 +112,56 @@ def test_a_copy_is_as_it_was() -> None:
     tester.give(["a"])
     tester.give(["b"])
     assert tester.emitted("full") == [[1, ["a"]], [1, ["b"]]]
+
+
+class Grows(Function):
+    """Emits the list of all its inputs, and appends to it later."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:
+        self.rows.append(tuple["word"])
+        collector.emit([self.rows])
+
+
+def grown(rows: list[Any], word: str) -> list[Any]:
+    rows.append(word)
+    return rows
+
+
+STREAMS: dict[str, Callable[[Stream, list[Any]], Stream]] = {
+    "a function": lambda stream, rows: stream.each("word", Grows(), "rows"),
+    "map": lambda stream, rows: stream.map(lambda word: grown(rows, word), "rows"),
+    "map to two": lambda stream, rows: stream.map(
+        lambda word: (1, grown(rows, word)), ["size", "rows"]
+    ),
+    "flat_map": lambda stream, rows: stream.flat_map(lambda word: [grown(rows, word)], "rows"),
+}
+
+
+@pytest.mark.parametrize("what", STREAMS)
+def test_a_stream_refuses_a_value_that_a_later_tuple_changes(what: str) -> None:
+    """All tuples of a batch would have the last value."""
+    topology = TridentTopology("t")
+    STREAMS[what](topology.new_stream("in", FeederSpout("word")), []).name("out")
+    with LocalCluster(topology.build()) as cluster:
+        feeder: Any = cluster.topology.component("in").component
+        for word in "abc":
+            feeder.feed([word], word)
+        said = r"has changed a value after its emit: .* was \['a'.* and is now \['a', 'b', 'c'\]"
+        with pytest.raises(EmitError, match=said):
+            cluster.run_until_idle()
+
+
+def test_the_next_operation_of_a_stream_may_change_a_value() -> None:
+    """Each tuple has a list of its own."""
+    topology = TridentTopology("t")
+    stream = topology.new_stream("in", FeederSpout("word")).map(lambda word: [word], "rows")
+    stream.map(lambda rows: grown(rows, "x"), "rows").name("out")
+    with LocalCluster(topology.build()) as cluster:
+        feeder: Any = cluster.topology.component("in").component
+        for word in "abc":
+            feeder.feed([word], word)
+        cluster.run_until_idle()
+        assert sorted(cluster.emitted("out")) == [[["a", "x"]], [["b", "x"]], [["c", "x"]]]

@@ -23,6 +23,8 @@ MADE: list[tuple[Callable[[], Any], str]] = [
         lambda: KafkaHosts(["a:1"]),
         "bootstrap_servers is ['a:1']: it must be text that is not empty or None",
     ),
+    (lambda: KafkaHosts(refresh_freq_secs=float("inf")), "is inf: it must be a finite number"),
+    (lambda: KestrelConfig(timeout_secs=float("inf")), "is inf: it must be a finite number"),
     (lambda: ZkHosts(5), "zk_connect is 5: it must be text"),
     (lambda: ZkHosts("a:1", tls="false"), "tls is 'false': it must be True or False"),
     (lambda: ZkHosts("a:1", broker_zk_path=None), "broker_zk_path is None: it must be text"),

@@ -61,6 +61,7 @@ def clicks_topology(
     guarantee: str = "at_least_once",
     parse: bool = False,
     change: Callable[[WindowedBolt], Any] = lambda bolt: bolt,
+    spout_tasks: int = 2,
     **spout: Any,
 ) -> Topology:
     """Builds clicks, optionally a bolt in between, and sessions, with two tasks each."""
@@ -70,7 +71,7 @@ def clicks_topology(
     builder.set_spout(
         "clicks",
         KafkaSpout(SpoutConfig(KafkaHosts(), "clicks", "", "c", scheme=scheme, **spout)),
-        2,
+        spout_tasks,
     )
     if parse:
         builder.set_bolt("parse", Pass(), 2).shuffle_grouping("clicks")

@@ -108,6 +108,18 @@ def test_an_empty_partition_holds_time_back_until_it_is_idle() -> None:
         assert shown(cluster) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_spout_task_without_partitions_is_not_waited_for(guarantee: str) -> None:
+    """A spout may have more tasks than its topic has partitions, each in its own process."""
+    kafka = FakeKafka({"clicks": 1})
+    for number in range(20):
+        click(kafka, 0, number, 100_000)
+    click(kafka, 0, -1, END, "end")
+    with kafka.cluster(clicks_topology(guarantee, spout_tasks=3)) as cluster:
+        settle(cluster)
+        assert (late(cluster), shown(cluster)) == ([], set(range(20)))
+
+
 def test_a_partition_with_unread_messages_is_not_idle() -> None:
     """It was away, so it was not read for a long time."""
     kafka = FakeKafka({"clicks": PARTITIONS})

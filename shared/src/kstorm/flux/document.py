@@ -17,6 +17,7 @@ Step = str | int
 _TEXT: Final = "tag:yaml.org,2002:str"
 _KINDS: Final = {f"tag:yaml.org,2002:{kind}" for kind in ("bool", "float", "int", "null")}
 _NUMBERS: Final = {"tag:yaml.org,2002:float", "tag:yaml.org,2002:int"}
+_NO_KEYS: Final = {f"tag:yaml.org,2002:{kind}" for kind in ("bool", "null", "timestamp")}
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _AMBIGUOUS: Final = re.compile(r".*:.*|[-+]?0[0-9_]+")
 _MOST_VALUES: Final = 100_000
@@ -119,6 +120,8 @@ class _NodeWalk:
         self._above.append(node)
         if isinstance(node, MappingNode):
             self._refuse_twice(node)
+            for key, _ in node.value:
+                self._refuse_key(key)
             node.value = [(key, self._replaced(value)) for key, value in node.value]
             for _, value in node.value:
                 self.check(value)
@@ -149,6 +152,18 @@ class _NodeWalk:
             raise ConfigError(
                 f"{_place(self._file, node)}: {node.value} means {number} in YAML: write {number} "
                 f"for the number, or '{node.value}' for text"
+            )
+
+    def _refuse_key(self, node: Node) -> None:
+        """Refuse keys without quotes that YAML 1.1 does not read as text: on, No, ~, 2026-11-23."""
+        if not isinstance(node, ScalarNode):
+            return
+        self._refuse_ambiguous(node)
+        if node.style is None and node.tag in _NO_KEYS:
+            value = self._loader.construct_object(node)
+            raise ConfigError(
+                f"{_place(self._file, node)}: the key {node.value} means {value} in YAML: write "
+                f"'{node.value}' for text"
             )
 
     def _refuse_twice(self, node: MappingNode) -> None:

@@ -10,7 +10,9 @@ without arguments, which the task calls.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from itertools import islice
+from reprlib import Repr
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -19,6 +21,10 @@ from kstorm.fitting import Positive, Text, checked
 from kstorm.kafka.message import SourceMessage
 from kstorm.kafka.message_limits import MOST_MESSAGE_BYTES, MOST_VALUES, check_json, check_size
 from kstorm.topology import Fields
+
+_MOST_SHOWN: Final = 10
+_shown = Repr()
+_shown.maxstring = 60
 
 Values = Sequence[Any]
 """The values of one tuple."""
@@ -124,9 +130,13 @@ def values_of(found: Mapping[str, Any], fields: Fields) -> Values:
     try:
         return [found[name] for name in fields.names]
     except KeyError as error:
-        raise ValueError(
-            f"the object has no member {error}, only {', '.join(map(repr, found)) or 'none at all'}"
-        ) from None
+        raise ValueError(f"the object has no member {error}, only {_members_of(found)}") from None
+
+
+def _members_of(found: Mapping[str, Any]) -> str:
+    shown = ", ".join(map(_shown.repr, islice(found, _MOST_SHOWN)))
+    more = len(found) - _MOST_SHOWN
+    return f"{shown} and {more:,} others" if more > 0 else shown or "none at all"
 
 
 class SchemeAsMultiScheme:

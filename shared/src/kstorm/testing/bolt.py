@@ -11,6 +11,7 @@ consumer that acks them immediately. So a message is done as soon as the bolt ha
 tuples.
 """
 
+import sys
 import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from typing import Any, Generic, TypeVar
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.ids import NextId
 from kstorm.core.outbox import Outbox
+from kstorm.core.sendable import Sendable
 from kstorm.core.state import TaskState
 from kstorm.core.user_code import Steps
 from kstorm.core.wire import (
@@ -33,7 +35,7 @@ from kstorm.core.wire import (
     unpack_ids,
     unpack_pairs,
 )
-from kstorm.errors import TopologyError
+from kstorm.errors import TopologyError, UnsendableError
 from kstorm.fitting import Text, checked
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.spouts import FeederSpout
@@ -134,7 +136,7 @@ class BoltTester(Generic[B]):
             {},
             columns,
         )
-        encode(frame)  # raises before any state changes
+        self._check(values, component, stream, frame)
         if message_id is None:
             message_id = next(
                 number for number in count(len(self._messages)) if number not in self._messages
@@ -150,6 +152,18 @@ class BoltTester(Generic[B]):
         frame.roots, frame.edges = pack_ids([message.root]), pack_ids([edge])
         self._run(self._task.receive(decode(TupleFrame, encode(frame))))
         return message_id
+
+    def _check(self, values: Sequence[Any], component: str, stream: str, frame: TupleFrame) -> None:
+        """Raise `TypeError` if the values cannot be sent, before any state changes."""
+        try:
+            encode(frame)
+        except Exception as error:  # noqa: BLE001 - the encoder calls methods of the values
+            fields = self._topology.component(component).streams[stream].fields
+            try:
+                Sendable(component, stream, fields, sys.maxsize).check(values)
+            except UnsendableError as found:
+                raise TypeError(str(found)) from None
+            raise TypeError(str(error)) from None
 
     def tick(self) -> None:
         """Execute a tick tuple. Raises `TopologyError` if the bolt's settings request no ticks."""

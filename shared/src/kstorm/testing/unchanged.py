@@ -15,6 +15,7 @@ import msgspec
 
 from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import OutgoingRecord
+from kstorm.core.watched_buffers import HOOK
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM
 
@@ -24,8 +25,10 @@ _CANNOT_CHANGE: Final = frozenset({str, int, float, bool, bytes, type(None)})
 def watch_values(task: Any, component: str) -> None:
     """Raise `EmitError` when tuples of a `BoltTask` or `SpoutTask` leave, if a value of one has
     changed since its emit. `component`: its name in the error."""
+    HOOK.watch = _watch_buffer
     watch = _WATCHES.get(task.outbox)
     if watch is None:
+        _CHANGED.clear()
         watch = _WATCHES[task.outbox] = _Watch()
         task.outbox.drain_tuples = _checked(watch, task.outbox.drain_tuples)
     fields = {
@@ -54,15 +57,49 @@ class _Watch:
                     self._values.append((component, stream, field, value, now))
 
     def check(self) -> None:
+        if _CHANGED:
+            first, *_ = _CHANGED
+            _CHANGED.clear()
+            raise EmitError(first)
         values, self._values = self._values, []
         for component, stream, field, value, before in values:
             if _encoded(value) != before:
-                raise EmitError(
-                    f"{component!r} has changed a value after its emit: the field {field!r} of a "
-                    f"tuple on the stream {stream!r} was {msgspec.msgpack.decode(before)!r:.200} "
-                    f"and is now {value!r:.200}. Emit a copy of the value, such as list(…), "
-                    "dict(…) or copy.deepcopy(…): its consumer may see either"
-                )
+                where = f"the field {field!r} of a tuple on the stream {stream!r}"
+                raise EmitError(_what_changed(repr(component), where, before, value))
+
+
+def _what_changed(emitter: str, where: str, before: bytes, value: Any) -> str:
+    return (
+        f"{emitter} has changed a value after its emit: {where} was "
+        f"{msgspec.msgpack.decode(before)!r:.200} and is now {value!r:.200}. Emit a copy of the "
+        "value, such as list(…), dict(…) or copy.deepcopy(…): its consumer may see either"
+    )
+
+
+_CHANGED: Final[list[str]] = []
+"""The errors of operations of streams. Raised within a batch, one would only repeat the batch."""
+
+
+def _watch_buffer(buffer: Any, operation: str) -> None:
+    """Compare the values that an operation of a stream emits with those at the end of its batch."""
+    noted: list[tuple[int, Any, bytes]] = []
+    emit, columns = buffer.emit, buffer.columns
+
+    def watched(values: Sequence[Any]) -> None:
+        emit(values)
+        for place, value in enumerate(values):
+            if type(value) not in _CANNOT_CHANGE and (now := _encoded(value)) is not None:
+                noted.append((place, value, now))
+
+    def checked() -> Any:
+        for place, value, before in noted:
+            if _encoded(value) != before:
+                _CHANGED.append(_what_changed(operation, f"value {place + 1}", before, value))
+                break
+        noted.clear()
+        return columns()
+
+    buffer.emit, buffer.columns = watched, checked
 
 
 _WATCHES: WeakKeyDictionary[Outbox, _Watch] = WeakKeyDictionary()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
+from kstorm.core.watched_buffers import HOOK
 from kstorm.errors import EmitError
 from kstorm.topology import Config, TopologyContext
 from kstorm.trident.aggregators import (
@@ -82,16 +83,17 @@ class CallStep(Step):
 
     def run(self, batch: Batch) -> Batch:
         collector, function = make_emit_buffer(self._function, self._width), self._function
-        if not self._many and self._width == 1:
+        single = self._width == 1 and HOOK.watch is None
+        if not self._many and single:
             return batch.replaced([[function(*values) for values in self._picked.rows(batch)]])
         for place, values in enumerate(self._picked.rows(batch)):
             results = function(*values)
             results = self._several(results) if self._many else (results,)
-            if self._width == 1:
+            if single:
                 collector.found += results
             else:
                 for result in results:
-                    collector.emit(result)
+                    collector.emit((result,) if self._width == 1 else result)
             collector.all_for(place)
         found = batch.taken(collector.at, collector.columns())
         return found if self._keeps else Batch(collector.columns(), found.positions, found.size)

@@ -31,6 +31,7 @@ from kstorm.core.engine.units import Unit
 from kstorm.core.outgoing import EpochRecords, OutgoingRecord, Part
 from kstorm.core.tuple_sends import OversizedTuple
 from kstorm.errors import BrokerError
+from kstorm.topology.event_time import Mark
 
 MOST_UNITS = 64
 """An epoch is cut early after this number of units of work, which limits its memory."""
@@ -225,9 +226,14 @@ class Epochs(Leaving[T]):
 
     def _drain_marks(self) -> None:
         """Add the watermarks as of this cut, behind all tuples."""
-        unit, time = Unit(), self._engine.time
-        self.send(unit, time.frames_of(time.marks(), at_once=True))
+        unit = Unit()
+        self.send(unit, self._engine.time.frames_of(self._marks(), at_once=True))
         unit.close()
+
+    def _marks(self) -> dict[int, Mark]:
+        """Return the watermarks to write with this epoch."""
+        marks: dict[int, Mark] = self._engine.time.marks()
+        return marks
 
     def _give_up_too_large(self) -> None:
         """Turn tuples that do not fit into a record into dead letters.
@@ -280,7 +286,8 @@ class Epochs(Leaving[T]):
         self._hurry += 1
         yield from self._engine._in_turn(list)
         last = self._cuts + (1 if self.has_any else 0)
-        yield lambda: self.epochs >= last
+        # A watermark may be due now, and not when the epoch is cut, because its task leaves.
+        yield lambda: self.epochs >= last or not (self._writing or self.has_any)
         self._hurry -= 1
 
 

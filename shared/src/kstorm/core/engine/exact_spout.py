@@ -6,7 +6,7 @@ emitted again only if an operator replays its dead letter. Completions only serv
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kstorm.core.engine.effects import Changes, Effect, Positions, Transact
 from kstorm.core.engine.engine import Routine
@@ -18,6 +18,10 @@ from kstorm.core.exactly_once.spout_task import ExactSpoutTask
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.user_code import Steps
 from kstorm.topology import Positioned
+from kstorm.topology.event_time import NEVER, Mark
+
+_EMPTY: Final = Mark(NEVER, idle=True)
+"""The watermark of a task that is not waited for, and that has had no message."""
 
 
 class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
@@ -70,12 +74,29 @@ class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
         """True if there is anything to write and a spout knows a position.
 
         Without offsets, Kafka cannot fence a transaction. A process that has lost its tasks could
-        then still report their start to the ackers, which would accept the report.
+        then still report their start to the ackers, which would accept the report. So such a
+        process only writes that its tasks have no messages. Otherwise windows would wait for a task
+        without partitions.
         """
-        return super().has_any and bool(self._now_at())
+        found = super().has_any
+        if not found or self._now_at():
+            return found
+        time = self._engine.time
+        return bool(time.sends and time.is_due and self._empty_tasks())
+
+    def _empty_tasks(self) -> dict[int, Mark]:
+        marks: dict[int, Mark] = self._engine.time.marks()
+        return {task: mark for task, mark in marks.items() if mark == _EMPTY}
 
     def has_news(self) -> bool:
         return self._positions != self._now_at()
+
+    def _drain(self) -> None:
+        if self._now_at():
+            super()._drain()
+
+    def _marks(self) -> dict[int, Mark]:
+        return super()._marks() if self._now_at() else self._empty_tasks()
 
     def before_records(self) -> None:
         for tenure in self._engine.tenures.values():
