@@ -247,7 +247,7 @@ def test_a_tuple_without_a_time_fails(time: Any) -> None:
     run.give(5, 11)
     run.tick()
     assert len(run.tester.failed) == 1
-    assert "it must be a whole number, the Unix time in milliseconds" in str(
+    assert "it must be the Unix time in milliseconds, a whole number" in str(
         run.tester.errors[0].error
     )
     assert run.shown == [[[5], [5], []]]

@@ -43,7 +43,11 @@ class ObservedCluster:
 
     @checked()
     def emitted(self, component: Text, stream: Text = DEFAULT_STREAM) -> list[list[Any]]:
-        """Return the values of every tuple that a component emitted on a stream."""
+        """Return the values of every tuple that a component emitted on a stream.
+
+        With exactly-once processing, they include tuples of epochs that were rolled back and
+        executed again.
+        """
         if stream not in self.topology.component(component).streams:
             raise TopologyError(f"{component!r} declares no stream {stream!r}")
         return list(self._world.emitted[component, stream])

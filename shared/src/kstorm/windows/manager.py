@@ -174,9 +174,10 @@ class WindowManager:
 
 
 def time_of(given: Any) -> int:
-    """Check a tuple's event time. Raises `FrameError` unless it is a whole number."""
+    """Check a tuple's event time. Raises `FrameError` unless it is a whole number of that size."""
     if isinstance(given, bool) or not isinstance(given, int) or abs(given) >= 2**61:
         raise FrameError(
-            f"its time is {given!r}: it must be a whole number, the Unix time in milliseconds"
+            f"its time is {given!r}: it must be the Unix time in milliseconds, a whole number from "
+            "-2^61 to 2^61"
         )
     return given
