@@ -1,7 +1,6 @@
 """`kstorm activate|deactivate|drain|kill` on real servers: which spouts emit, and what happens to
 messages in flight."""
 
-import json
 import re
 import urllib.request
 from collections import Counter
@@ -18,7 +17,6 @@ from kstorm.operations.control import activation
 from kstorm.runtime.zookeeper.topologies import (
     ROOT,
     SpoutReport,
-    deactivated_path,
     open_topologies,
     spouts_path,
 )
@@ -317,105 +315,6 @@ def test_unknown_name_lists_known_topologies(
     assert client.exists(f"{ROOT}/wordcuont") is None
     client.stop()
     client.close()
-
-
-@pytest.mark.slow
-def test_each_topology_is_deactivated_separately(
-    kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
-) -> None:
-    """Two topologies share a ZooKeeper.
-
-    A process reports its deactivation as soon as it stops emitting.
-    """
-    names = [f"{topic_prefix}-{number}" for number in (1, 2)]
-    watches = [TopologyWatch(zookeeper.connect, "", name) for name in names]
-    onlooker = KazooClient(zookeeper.connect)
-    onlooker.start(30)
-
-    def tell(active: bool, pending: int) -> None:
-        watches[0].tell(SpoutReport("lines", "lines-0", active, pending, 0, 30.0))
-
-    def told() -> dict[str, object]:
-        found: dict[str, object] = json.loads(
-            onlooker.get(f"{spouts_path(names[0])}/lines:lines-0")[0]
-        )
-        return found
-
-    for watch in watches:
-        watch.start()
-        eventually(lambda watch=watch: watch.active, 4.5)  # type: ignore[misc]
-    tell(True, 3)
-    eventually(lambda: onlooker.exists(f"{spouts_path(names[0])}/lines:lines-0"), 10)
-    onlooker.create(deactivated_path(names[0]), b"by hand")
-    eventually(lambda: not watches[0].active, 10)
-    assert watches[0].remark == "deactivated"
-    assert (watches[1].active, watches[1].remark) == (True, "")
-    tell(False, 5)
-    eventually(lambda: told()["active"] is False, 10)
-
-    def drained() -> bool:
-        tell(False, 0)
-        return told()["pending"] == 0
-
-    eventually(drained, 10)
-    for watch in watches:
-        watch.close()
-    assert onlooker.get_children(spouts_path(names[0])) == []
-    onlooker.stop()
-    onlooker.close()
-
-
-@pytest.mark.slow
-def test_login_prevents_others_from_deactivating(
-    kstorm: Command,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    eventually: Eventually,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Two users share a ZooKeeper and a chroot that everyone may use.
-
-    The order of their start does not matter.
-    """
-    connect = f"{zookeeper.connect}/{topic_prefix}"
-    onlooker = KazooClient(zookeeper.connect)
-    onlooker.start(30)
-    onlooker.create(f"/{topic_prefix}")
-    onlooker.stop()
-    onlooker.close()
-    logins = {"hers": "digest:her:secret", "his": "digest:him:secret"}
-    watches = {name: TopologyWatch(connect, login, name) for name, login in logins.items()}
-    for name, watch in watches.items():
-        watch.tell(SpoutReport("lines", name, True, 0, 0, 30.0))
-        watch.start()
-
-    def lets(login: str, verb: str, name: str) -> str:
-        monkeypatch.setenv("KSTORM_ZOOKEEPER_AUTH", login)
-        return kstorm(verb, name, "--zookeeper", connect)[2]
-
-    def obey() -> bool:
-        watches["hers"].tell(SpoutReport("lines", "hers", watches["hers"].active, 0, 0, 30.0))
-        return not watches["hers"].active
-
-    eventually(
-        lambda: (
-            "'nobody'; its topologies are hers, his" in lets(logins["his"], "activate", "nobody")
-        ),
-        20,
-    )
-    assert "the user 'him' may not use /kstorm-topologies/hers/deactivated" in lets(
-        logins["his"], "deactivate", "hers"
-    )
-    monkeypatch.setattr("kstorm.operations.control.activation._OBEY_SECS", 0.1)
-    assert "'hers': no response yet from lines at hers" in lets(
-        logins["hers"], "deactivate", "hers"
-    )
-    eventually(obey, 10)
-    assert watches["his"].active
-    assert watches["hers"].remark.startswith("deactivated since")
-    for watch in watches.values():
-        assert watch.problem == ""
-        watch.close()
 
 
 @pytest.mark.slow

@@ -7,14 +7,11 @@ import logging
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError
-from kazoo.security import CREATOR_ALL_ACL
 
 from kstorm.cli.__main__ import main
 from kstorm.core.engine import Unit
@@ -349,60 +346,3 @@ def test_rejected_source_reader_is_reported_once(
     assert 2 <= secured.refusals() - before <= 40
     assert len(caplog.records) <= 3
     assert WRONG not in "".join(faults) + repr(config) + caplog.text
-
-
-@pytest.mark.slow
-def test_zookeeper_nodes_belong_to_the_login(
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    eventually: Callable[[Callable[[], object], float], None],
-) -> None:
-    """Another user is rejected, reports it, and retries a few times per second at most."""
-    from kstorm.kafka.ports import Ownership
-    from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
-    from tests.integration.test_zookeeper_offsets import P0, World
-
-    world = World(zookeeper.connect, topic_prefix)
-    mine = ZooKeeperOffsetStores(zookeeper.connect, 2.0, LOGIN)
-    other = ZooKeeperOffsetStores(zookeeper.connect, 2.0, f"digest:{USER}:{WRONG}")
-    nobody = ZooKeeperOffsetStores(zookeeper.connect, 2.0)
-    plain = KazooClient(zookeeper.connect)
-    knowing = KazooClient(zookeeper.connect, auth_data=[("digest", LOGIN.removeprefix("digest:"))])
-    try:
-        store = mine.open(world.config, world.context)
-        eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
-        plain.start(30)
-        knowing.start(30)
-        with pytest.raises(NoAuthError):
-            plain.get_children(f"/{topic_prefix}/words/locks")
-        acl, _ = knowing.get_acls(f"/{topic_prefix}/words/locks/partition_0")
-        assert [(entry.perms, entry.id.scheme) for entry in acl] == [
-            (CREATOR_ALL_ACL[0].perms, "digest")
-        ]
-        for stores, who in ((other, f"the user '{USER}'"), (nobody, "a client without a login")):
-            refused = stores.open(world.config, world.context)
-            eventually(
-                lambda refused=refused: (  # type: ignore[misc]
-                    refused.acquire(P0) is Ownership.WAITING and refused.problem()
-                ),
-                20,
-            )
-            assert f"{who} may not use /{topic_prefix}/words/partition_0" in str(refused.problem())
-            assert WRONG not in str(refused.problem())
-        before = _received(plain)
-        time.sleep(3)
-        assert _received(plain) - before < 60
-    finally:
-        for client in (plain, knowing):
-            client.stop()
-            client.close()
-        for stores in (mine, other, nobody):
-            stores.close()
-        world.client.stop()
-        world.client.close()
-
-
-def _received(client: KazooClient) -> int:
-    """Return the number of packets that the server has received."""
-    lines = client.command(b"srvr").splitlines()
-    return int(next(line for line in lines if line.startswith("Received")).split()[1])

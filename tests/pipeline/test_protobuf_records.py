@@ -145,30 +145,6 @@ def test_versions_in_one_batch_are_read_by_field_numbers(
 
 
 @pytest.mark.slow
-def test_new_version_during_a_run_is_read(
-    spark: SparkSession, settings: Settings, stub: RegistryStub
-) -> None:
-    """Into the columns that the run began with. The registry is asked once for each id, and once
-    for its descriptor."""
-    writer = Writer(stub)
-    old = writer.protobuf(word()(word="a"))
-    pipeline = begun(protobuf_records(), settings, stub)
-    assert [row.word for row in read(spark, pipeline, [old, old])] == ["a", "a"]
-    new = writer.protobuf(word("int64 size = 2")(word="b", size=1))
-    for _ in range(2):
-        rows = read(spark, pipeline, [old, new])
-        assert [(row.word, row.reason, "size" in row) for row in rows] == [
-            ("a", None, False),
-            ("b", None, False),
-        ]
-    asked = [request for request in stub.requests if "/schemas/ids/" in request]
-    assert asked == [
-        f"GET /schemas/ids/{id}{form}"
-        for id, form in ((1, "?format=serialized"), (1, ""), (2, ""), (2, "?format=serialized"))
-    ]
-
-
-@pytest.mark.slow
 def test_message_of_the_schema_is_selected_by_name(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
