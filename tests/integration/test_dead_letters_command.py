@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined] # its stubs hide some
 
-from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.operations.letters.selection import fingerprint
 from kstorm.runtime.kafka.single_partition_topic import write_topic
@@ -84,20 +83,6 @@ def test_list_with_filters(letters: Letters, kstorm: Command) -> None:
     assert kstorm("dlq", "list", "--kind", "none") == (0, "no dead letters\n", "")
     assert kstorm("dlq", "list", "--match", "(")[0] == 2
     assert "give an age (30m, 2h, 1d)" in kstorm("dlq", "list", "--since", "tuesday")[2]
-
-
-@pytest.mark.slow
-def test_list_groups_similar_letters(letters: Letters, kstorm: Command) -> None:
-    letters.write(*map(letters.letter, range(12)), letters.strange(50))
-    shown = kstorm("dlq", "list", "--group")[1].splitlines()
-    assert re.search(
-        r"\b[0-9a-f]{8}\b.* 12 .*failed.*price.*22:13:20.*22:13:31.* 11 .*no such product <n> \(price.py:41\)",
-        shown[3],
-    )
-    found = [
-        json.loads(line) for line in kstorm("dlq", "list", "--group", "--json")[1].splitlines()
-    ]
-    assert [one["count"] for one in found] == [12, 1]
 
 
 @pytest.mark.slow
@@ -301,29 +286,3 @@ def cluster(
     )
     with from_kubeconfig(tmp_path, monkeypatch, topic_prefix, components, variables) as stub:
         yield stub
-
-
-@pytest.mark.slow
-def test_commands_work_with_a_kubeconfig_alone(
-    cluster: KubernetesStub, letters: Letters, topic_prefix: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A pod of the topology runs them. The event names the operator outside."""
-
-    def run(*words: str) -> tuple[object, str]:
-        with pytest.raises(SystemExit) as ended:
-            main([*words, "--topology", topic_prefix])
-        return ended.value.code, capfd.readouterr().out
-
-    letters.write(letters.letter(7), letters.letter(8), letters.strange(9))
-    shown = run("dlq", "list", "--json", "--kind", "failed", "--match", "product 8")[1]
-    assert [json.loads(line)["number"] for line in shown.splitlines()] == [1]
-    assert json.loads(run("dlq", "show", "1", "--raw")[1])["offset"] == 8
-    assert run("dlq", "show", "17")[0] == 2
-    assert len(run("dlq", "export", "--kind=failed")[1].splitlines()) == 2
-    assert run("dlq", "watch", "--timeout", "0")[0] == 0
-    assert run("dlq", "discard", "1", "2")[0] == 2, "nobody is there to be asked"
-    assert len(letters.kept()) == 3
-    assert run("dlq", "discard", "1", "2", "--yes", "--note", "two words")[0] == 0
-    assert len(letters.kept()) == 5
-    (event,) = [json.loads(line) for line in run("events", "--json")[1].splitlines()]
-    assert (event["who"], event["what"], event["note"]) == ("anna@laptop", "1, 2", "two words")

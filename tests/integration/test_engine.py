@@ -7,13 +7,11 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
-from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.conftest import RunTopology
-from tests.integration.engine import Engine, check_words, running
+from tests.integration.engine import Engine, check_words
 
 Run = Callable[..., Engine]
 # a message timeout that no tree reaches on a busy machine, for tests without replays
@@ -171,27 +169,6 @@ def test_paused_process_writes_nothing_after_it_wakes_up(run: Run) -> None:
     engine.produce(text[6000:])
     engine.await_done("sentences")
     check_words(engine, text)
-
-
-@pytest.mark.slow
-def test_killed_broker_loses_nothing(
-    topic_prefix: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The only broker is killed during the work. Processes that cannot continue restart."""
-    text = sentences(6000)
-    with (
-        EmbeddedKafka(tmp_path, quick_start=True) as kafka,
-        running(
-            "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=8
-        ) as engine,
-    ):
-        engine.produce(text[:4000])
-        engine.await_total("count", "executed", 4000)
-        kafka.kill()
-        kafka.start()
-        engine.produce(text[4000:])
-        engine.await_done("sentences", 240)
-        check_words(engine, text)
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,9 @@ from confluent_kafka import Consumer, TopicPartition
 from kstorm.dev.ports import reserve_port
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.kafka.traceparent import parse
-from kstorm.operations.traces.outcome_feed import FeedPosition
 from kstorm.operations.traces.topic_log import ReadBudget
 from kstorm.operations.traces.tree_batches import TreeBatch
-from kstorm.runtime.base.settings import Settings
 from tests.conftest import Eventually
-from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
 from tests.jaeger import Jaeger
 from tests.kstorm_command import says
@@ -303,21 +299,6 @@ def test_follow_resumes_at_the_stored_position(engine: Engine, eventually: Event
 
 
 @pytest.mark.slow
-def test_trees_beyond_the_age_limit_are_left_out(
-    engine: Engine, eventually: Eventually, collector: OtlpCollector
-) -> None:
-    """New trees matter most. The old ones are counted."""
-    begun = int(time.time() * 1000)
-    marks = FeedPosition(
-        Settings(topology="", bootstrap_servers=engine.bootstrap), "exported.__traces"
-    )
-    following = Following(collector.url, "--since", "1h", "--max-lag", "1s")
-    eventually(lambda: (marks.load() or 0) > begun, 120)
-    assert re.search(r": 0 trees sent; [1-9]\d* left out \(older than 1.0 s\)\n", following.end())
-    assert not collector.spans
-
-
-@pytest.mark.slow
 def test_follow_waits_for_the_topology(
     engine: Engine, topic_prefix: str, monkeypatch: pytest.MonkeyPatch, collector: OtlpCollector
 ) -> None:
@@ -335,41 +316,6 @@ def test_follow_waits_for_the_topology(
     )
     assert following.first_line().startswith(f"{topic_prefix}: sending trees that ")
     following.end()
-
-
-@pytest.mark.slow
-def test_commands_work_with_a_kubeconfig_alone(
-    engine: Engine,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    collector: OtlpCollector,
-) -> None:
-    """A spout's pod has the code and the servers. It sends the message and the trees."""
-    pod = {name: value for name, value in os.environ.items() if name.startswith("KSTORM_")}
-    url = collector.url.replace(
-        "127.0.0.1", "127.1"
-    )  # an address that the command does not take for its own machine
-    with from_kubeconfig(tmp_path, monkeypatch, "exported", variables=pod) as cluster:
-        of_it = ("--topology", "exported")
-        drawn = says(
-            capsys,
-            "probe",
-            *of_it,
-            "--source",
-            engine.source,
-            "--trace",
-            "--message",
-            "a {marker} cow",
-        )
-        assert "✓ complete, proven (init ⊕ " in drawn
-        assert ": all " in says(capsys, "probe", *of_it)
-        says(capsys, "export-traces", *of_it, "--otlp", url, "--since", "5m")
-        assert place(engine, BAD) in collector.messages()
-        partition, offset = place(engine, 0)[1:]
-        says(capsys, "trace", *of_it, f"{engine.source}/{partition}/{offset}", "--otlp", url)
-        assert place(engine, 0) in collector.messages()
-        assert {pod for pod, _ in cluster.commands} == {"wc-sentences-0"}
 
 
 @pytest.mark.slow

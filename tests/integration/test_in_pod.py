@@ -6,7 +6,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from kazoo.client import KazooClient
 
@@ -14,13 +13,10 @@ from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.topologies import (
     Deactivation,
-    SpoutReport,
     deactivated_path,
     read_deactivation,
-    report_path,
     topology_path,
 )
-from tests.exec_stub import run_here
 from tests.from_kubeconfig import from_kubeconfig
 from tests.kubernetes_stub import KubernetesStub
 
@@ -59,18 +55,6 @@ def test_deactivation_records_the_local_operator(
     )
     assert run("activate", topic_prefix) == 0
     assert client.exists(deactivated_path(topic_prefix)) is None
-
-
-@pytest.mark.slow
-def test_timeout_has_its_own_exit_code(
-    cluster: KubernetesStub, client: KazooClient, topic_prefix: str
-) -> None:
-    """`kill` continues after a timeout, but not after other errors."""
-    report = SpoutReport("sentences", "wc-sentences-0", False, 7, 0, 30.0)
-    client.create(report_path(topic_prefix, report), msgspec.json.encode(report), ephemeral=True)
-    assert run("drain", topic_prefix, "--timeout", "0") == 3
-    cluster.on_exec = run_here({"KSTORM_ZOOKEEPER": "localhost:1"})
-    assert run("drain", topic_prefix) == 2
 
 
 @pytest.mark.slow

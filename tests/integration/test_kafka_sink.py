@@ -4,12 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka import KAFKA, JsonScheme, KafkaBolt, KafkaPorts, KafkaSpout, SchemeAsMultiScheme
 from kstorm.runtime.kafka.sink import KafkaWriter
@@ -102,28 +100,6 @@ async def test_tuple_is_acked_when_the_broker_has_its_record(topic: Topic) -> No
     source = topic.source()
     source.assign(topic.at(), 0)
     assert sorted(int(value or b"") for _, value in read(source, 100)) == list(range(100))
-
-
-@pytest.mark.slow
-async def test_no_tuple_is_acked_while_the_broker_is_down(tmp_path: Path) -> None:
-    """When the broker is back, all tuples are acked."""
-    with EmbeddedKafka(tmp_path, quick_start=True) as kafka:
-        topic = Topic("sink", kafka)
-        topic.create()
-        bolt, outcomes = KafkaBolt().with_topic_selector(topic.name), Outcomes()
-        bolt.prepare(
-            Config(), bolt_context(topic, bolt, **{"reconnect.backoff.max.ms": 500}), outcomes
-        )
-        bolt.execute_batch(TupleBatch(word("", "").source, [["a"] * 10, ["before"] * 10]))
-        await outcome(outcomes, 10)
-        await asyncio.to_thread(kafka.process.kill)
-        bolt.execute_batch(TupleBatch(word("", "").source, [["a"] * 10, ["during"] * 10]))
-        bolt.execute(word("b", "during"))
-        await asyncio.sleep(2)
-        assert len(outcomes.acked) == 10
-        await asyncio.to_thread(kafka.start)
-        await outcome(outcomes, 21)
-        assert outcomes.failed == []
 
 
 async def test_rejected_record_fails_its_tuple(topic: Topic) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
 
 from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka import LATEST_TIME, Broker, GlobalPartitionInformation, KafkaHosts, StaticHosts
@@ -140,20 +139,6 @@ def test_recreated_topic_is_read_from_its_start(
     process.spout.ack(process.collector.emitted[0])
     process.stop()
     assert stored_offset(zookeeper.connect, topic)["offset"] == 1
-
-
-@pytest.mark.slow
-def test_added_partitions_are_found(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """The next refresh finds them. Old messages are not emitted again."""
-    topic.create().produce(b"old")
-    process = SpoutProcess(topic, zookeeper.connect, hosts=KafkaHosts(refresh_freq_secs=0.5))
-    process.until(lambda: process.collector.values == ["old"])
-    admin = AdminClient(topic.client_config)
-    admin.create_partitions([NewPartitions(topic.name, 2)])[topic.name].result(30)
-    topic.produce(b"new", partition=1)
-    process.until(lambda: len(process.collector.values) > 1)
-    assert process.collector.values == ["old", "new"]
-    process.stop()
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """A `KafkaSpout` after changes of the log and failed messages, on a real broker with real offsets."""
 
 import time
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -14,10 +13,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
 )
 
 from kstorm.dev.servers import EmbeddedZooKeeper
-from kstorm.kafka import KafkaHosts, PartitionManager
+from kstorm.kafka import KafkaHosts
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
-from tests.integration.spout_process import SpoutProcess, stored_offset, zookeeper_client
+from tests.integration.spout_process import SpoutProcess, stored_offset
 
 
 def test_expired_messages_are_skipped(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
@@ -41,30 +40,6 @@ def test_expired_messages_are_skipped(topic: Topic, zookeeper: EmbeddedZooKeeper
     process.ack(8, 9)
     process.stop()
     assert stored_offset(zookeeper.connect, topic)["offset"] == 10
-
-
-@pytest.mark.slow
-def test_offset_out_of_range_can_be_an_error(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """Without `use_start_offset_time_if_offset_out_of_range` the spout reports it and emits
-    nothing."""
-    topic.create().produce(*(b"%d" % number for number in range(4)))
-    settings: dict[str, Any] = {
-        "use_start_offset_time_if_offset_out_of_range": False,
-        "hosts": KafkaHosts(refresh_freq_secs=1),
-    }
-    process = SpoutProcess(topic, zookeeper.connect, **settings)
-    process.emit(4)
-    process.ack(0)
-    process.stop()
-    admin = AdminClient(topic.client_config)
-    admin.delete_records([TopicPartition(topic.name, 0, 3)])[TopicPartition(topic.name, 0)].result(
-        30
-    )
-    process = SpoutProcess(topic, zookeeper.connect, **settings)
-    process.until(lambda: len(process.collector.errors) >= 2)
-    assert process.collector.values == []
-    process.stop()
-    assert stored_offset(zookeeper.connect, topic)["offset"] == 1
 
 
 @pytest.mark.slow
@@ -130,32 +105,6 @@ def test_compacted_records_do_not_block_the_offset(
     assert stored_offset(zookeeper.connect, topic)["offset"] == max(process.collector.emitted) + 1
 
 
-def test_failed_messages_are_retried_at_the_limit(
-    topic: Topic, zookeeper: EmbeddedZooKeeper
-) -> None:
-    """`max_uncommitted_offsets` messages fail at once.
-
-    They are emitted again before new ones (STORM-2343).
-    """
-    topic.create().produce(*(b"%d" % number for number in range(7)))
-    process = SpoutProcess(topic, zookeeper.connect, max_uncommitted_offsets=3)
-    process.emit(3)
-    for _ in range(50):
-        process.next_tuple()
-    assert process.collector.values == ["0", "1", "2"]
-    for id in list(process.collector.emitted.values()):
-        process.spout.fail(id)
-    process.emit(6)
-    assert process.collector.values == ["0", "1", "2"] * 2
-    for emitted in (9, 10):
-        process.ack(*process.collector.emitted)
-        process.emit(emitted)
-    process.ack(*process.collector.emitted)
-    process.stop()
-    assert process.collector.values == ["0", "1", "2"] * 2 + ["3", "4", "5", "6"]
-    assert stored_offset(zookeeper.connect, topic)["offset"] == 7
-
-
 def test_message_that_always_fails_becomes_a_dead_letter(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
@@ -184,35 +133,6 @@ def test_message_that_always_fails_becomes_a_dead_letter(
 
 
 @pytest.mark.slow
-def test_isolation_level_can_include_aborted_messages(
-    topic: Topic, zookeeper: EmbeddedZooKeeper
-) -> None:
-    """`kafka_properties` win. The default is committed messages only."""
-    topic.create()
-    producer = Producer({**topic.client_config, "transactional.id": topic.name})
-    producer.init_transactions(30)
-    for value, end in (
-        (b"kept", producer.commit_transaction),
-        (b"aborted", producer.abort_transaction),
-    ):
-        producer.begin_transaction()
-        producer.produce(topic.name, value)
-        assert producer.flush(30) == 0
-        end(30)
-    topic.produce(b"end")
-    committed = SpoutProcess(topic, zookeeper.connect)
-    committed.until(lambda: "end" in committed.collector.values)
-    assert committed.collector.values == ["kept", "end"]
-    committed.stop()
-    everything = SpoutProcess(
-        topic, zookeeper.connect, kafka_properties={"isolation.level": "read_uncommitted"}
-    )
-    everything.until(lambda: "end" in everything.collector.values)
-    assert everything.collector.values == ["kept", "aborted", "end"]
-    everything.stop()
-
-
-@pytest.mark.slow
 def test_message_larger_than_a_fetch_is_read(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
     """`fetch_size_bytes` and `buffer_size_bytes` limit a fetch, not a message."""
     topic.create().produce(b"small", b"x" * 300_000, b"last")
@@ -231,31 +151,4 @@ def test_spout_may_have_its_own_brokers(topic: Topic, zookeeper: EmbeddedZooKeep
     )
     process.emit(1)
     assert process.collector.values == ["here"]
-    process.stop()
-
-
-@pytest.mark.slow
-def test_partition_lost_at_its_limit_is_read_again(
-    topic: Topic, zookeeper: EmbeddedZooKeeper
-) -> None:
-    """Its reader was paused. Another process wrote its offset, and it came back."""
-    topic.create().produce(*(b"%d" % number for number in range(1200)))
-    process = SpoutProcess(topic, zookeeper.connect, max_uncommitted_offsets=5)
-
-    def manager() -> PartitionManager | None:
-        return process.spout._coordinator.manager(topic.at())
-
-    def held_back() -> bool:
-        found = manager()
-        return found is not None and found.paused
-
-    process.until(held_back)
-    process.until_stored(0)
-    before, path = manager(), f"{topic.config().zk_path}/partition_0"
-    with zookeeper_client(zookeeper.connect) as client:
-        client.set(path, client.get(path)[0].replace(b'"offset":0', b'"offset":1190'))
-    process.ack(*process.collector.emitted)
-    process.until(lambda: manager() not in (before, None))
-    process.until(lambda: "1194" in process.collector.values)
-    assert max(process.collector.emitted) == 1194
     process.stop()

@@ -1,7 +1,5 @@
 """The start offset of a `KafkaSpout`, by its settings and the stored offsets in a real ZooKeeper."""
 
-from typing import Any
-
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -33,26 +31,6 @@ def test_start_offset_time(
     topic.produce(b"new")
     process.until(lambda: "new" in process.collector.values)
     assert sorted(process.collector.emitted) == list(range(first, 4))
-    process.stop()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("behind", "first"), [(9, 1), (8, 10)])
-def test_offset_too_far_behind_is_dropped(
-    topic: Topic, zookeeper: EmbeddedZooKeeper, behind: int, first: int
-) -> None:
-    """`max_offset_behind` counts from the present offset of `start_offset_time`."""
-    topic.create().produce(*[b"x"] * 10)
-    process = SpoutProcess(topic, zookeeper.connect)
-    process.emit(10)
-    process.ack(0)
-    process.stop()
-    settings: dict[str, Any] = {"start_offset_time": LATEST_TIME, "max_offset_behind": behind}
-    process = SpoutProcess(topic, zookeeper.connect, **settings)
-    process.until(lambda: process.spout.metrics()["partitions"])
-    topic.produce(b"new")
-    process.until(lambda: "new" in process.collector.values)
-    assert min(process.collector.emitted) == first
     process.stop()
 
 

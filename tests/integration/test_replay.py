@@ -192,30 +192,6 @@ def test_spout_handles_replay_requests(kstorm: Command, engine: Engine) -> None:
     assert check_words(engine, ["one two", "three four"]) == Counter()
 
 
-@pytest.mark.slow
-def test_spout_stops_a_batch_if_the_first_fails_again(kstorm: Command, engine: Engine) -> None:
-    """The cause still exists.
-
-    Only one message is tried, even if other tasks have the other partitions.
-    """
-    name = engine.processes.topology.name
-    settings = Settings(topology="", bootstrap_servers=engine.bootstrap)
-    produce_unreadable(engine, settings, 15)
-    assert kstorm("--all", "--yes", topology=name)[0] == 0
-    engine.until(lambda: len(_outcomes(name, settings)) == 15, 60, "all orders have ended")
-    ended = Counter(outcome.partition(":")[0] for outcome in _outcomes(name, settings))
-    assert ended == {"failed again": 1, "stopped": 14}
-    assert sorted(each.replays for each in _letters(engine, settings)) == [0] * 14 + [1]
-
-    def left_open() -> set[bytes | None]:
-        found = {
-            record.key(): record.value() for record in read_topic(settings, f"{name}.__orders")
-        }
-        return {key for key, value in found.items() if value is not None}
-
-    engine.until(lambda: not left_open(), 30, "nothing is left in the orders' topic")
-
-
 def _letters(engine: Engine, settings: Settings) -> list[DeadLetter]:
     found = read_topic(settings, engine.processes.topology.dead_letters_topic)
     return [one.letter for one in current_letters(map(record_of, found)).letters]

@@ -200,17 +200,6 @@ def test_first_call_only_sends_a_request(
 
 
 @pytest.mark.slow
-def test_end_is_found_after_a_full_read(
-    world: World, opened: Callable[[], ReplayRequestReader], eventually: Eventually
-) -> None:
-    world.create()
-    world.write(*orders(_MOST))
-    reader, found = opened(), list[Pair]()
-    eventually(lambda: more(reader, found) is found and reader.at_end, 30.0)
-    assert found == orders(_MOST)
-
-
-@pytest.mark.slow
 def test_empty_topic_is_at_its_end(
     world: World, opened: Callable[[], ReplayRequestReader], eventually: Eventually
 ) -> None:

@@ -1,11 +1,9 @@
 """`kstorm trace` and `kstorm why` on real servers find the tuple that a bolt has forgotten."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -15,7 +13,6 @@ from kstorm.introspection.outline_builder import outline_of
 from kstorm.operations.trees.facts import MessageId
 from kstorm.runtime.base.settings import Settings
 from kstorm_ui.sources.messages import message_of, oldest_of
-from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.conftest import RunTopology
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
 from tests.kstorm_command import says
@@ -98,21 +95,6 @@ def test_oldest_names_the_forgotten_tuple_and_its_task(
         r"failed by split:\d+: ValueError: no such sentence: this is bad \(topologies.py:\d+\)", bad
     )
     assert "waits for its retry at" in bad
-
-
-@pytest.mark.slow
-def test_forgotten_tuple_is_the_moon(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its values are shown only on request."""
-    found: list[dict[str, Any]] = json.loads(
-        says(capsys, "trace", message(engine, FORGOTTEN), "--json", "--values")
-    )
-    (tree,) = found
-    assert tree["outcome"] == "open"
-    (edge,) = tree["waits_for"]["unacked"]
-    (named,) = (tuple for tuple in tree["tuples"] if tuple["edge"] == edge)
-    assert (named["to"], named["values"][0]) == ("count", "moon")
-    hidden = json.loads(says(capsys, "trace", message(engine, FORGOTTEN), "--json"))
-    assert "moon" not in json.dumps(hidden)
 
 
 def test_finished_message_is_proven(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,25 +196,6 @@ def test_mistake_is_one_line_with_the_remedy(
     err = says(capsys, *(word.format(**names) for word in words), code=2)
     assert said.format(**names) in err
     assert err.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_commands_work_with_a_kubeconfig_alone(
-    engine: Engine,
-    zookeeper: EmbeddedZooKeeper,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A pod of the topology has addresses and code. Both commands pass on their options."""
-    name = engine.processes.topology.name
-    pod = {key: value for key, value in os.environ.items() if key.startswith("KSTORM_")}
-    with from_kubeconfig(tmp_path, monkeypatch, name, variables=pod):
-        said = says(capsys, "why", message(engine, FORGOTTEN), "--topology", name)
-        assert "executed by count-0 (committed) and neither acked nor failed" in said
-        tree = says(capsys, "trace", message(engine, FORGOTTEN), "--topology", name, "--values")
-        assert "◆ not acked: the tree waits for it" in tree
-        assert "'moon'" in tree
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.cimpl import NewPartitions
 from kazoo.client import KazooClient
 
 from kstorm.dev.ports import reserve_port
@@ -18,7 +18,6 @@ from kstorm.kafka import (
     Broker,
     FieldNameBasedTupleToKafkaMapper,
     KafkaBolt,
-    KafkaHosts,
     KafkaSpout,
     Partition,
     SpoutConfig,
@@ -31,7 +30,7 @@ from kstorm.runtime.kafka.source import KafkaSource
 from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
 from kstorm.topology import TopologyBuilder
 from tests.conftest import Eventually
-from tests.integration.kafka_topic import Topic, read
+from tests.integration.kafka_topic import Topic
 from tests.integration.old_kafka import OldKafka
 from tests.integration.spout_process import SpoutProcess, stored_offset
 
@@ -175,41 +174,6 @@ def test_prepare_checks_the_topic_in_zookeeper(
 
 
 @pytest.mark.slow
-def test_new_leader_is_followed(
-    tmp_path: Path, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
-) -> None:
-    """The leader is killed.
-
-    Reading continues on the other broker, and the next look-up finds it.
-    """
-    connect = f"{zookeeper.connect}/{topic_prefix}"
-    with OldKafka(tmp_path, connect) as one, OldKafka(tmp_path, connect, broker=2) as two:
-        admin = AdminClient({"bootstrap.servers": f"{one.bootstrap},{two.bootstrap}"})
-        eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 2, 30)
-        admin.create_topics([NewTopic(topic_prefix, 1, replica_assignment=[[1, 2]])])[
-            topic_prefix
-        ].result(30)
-        topic, rest = Topic(topic_prefix, one), Topic(topic_prefix, two)
-        topic.produce(b"before")
-        source = topic.source(hosts=ZkHosts(connect))
-        eventually(
-            lambda: (
-                found(source, topic.name, eventually)[topic.at()]
-                == Broker.from_string(one.bootstrap)
-            ),
-            20,
-        )
-        source.assign(topic.at(), 0)
-        assert read(source, 1) == [(0, b"before")]
-        one.kill()
-        moved_to = Broker.from_string(two.bootstrap)
-        eventually(lambda: found(source, topic.name, eventually)[topic.at()] == moved_to, 60)
-        rest.produce(b"after")
-        assert read(source, 1, timeout=60) == [(1, b"after")]
-        source.close()
-
-
-@pytest.mark.slow
 def test_kafka_without_zookeeper_is_reported(
     kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, topic_prefix: str
 ) -> None:
@@ -325,13 +289,3 @@ def test_no_running_broker_is_reported(registry: Registry) -> None:
     registry.put("/brokers/ids", b"")
     with pytest.raises(BrokerError, match="Otherwise its brokers are down"):
         registry.reader().get_broker_info("t")
-
-
-@pytest.mark.slow
-def test_kafka_hosts_find_the_same_partitions(
-    topic: Topic, hosts: ZkHosts, eventually: Eventually
-) -> None:
-    """An old Kafka has this information too."""
-    topic.create(2)
-    by_kafka = found(topic.source(hosts=KafkaHosts()), topic.name, eventually)
-    assert found(topic.source(hosts=hosts), topic.name, eventually) == by_kafka

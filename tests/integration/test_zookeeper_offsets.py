@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kstorm.dev.servers import EmbeddedZooKeeper
-from kstorm.errors import BrokerError, ConfigError, FencedError
+from kstorm.errors import ConfigError, FencedError
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig, StoredOffset
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.ports import Broker, Ownership, Partition
@@ -113,18 +113,6 @@ def save(store: ZooKeeperOffsets, offset: int) -> None:
     assert store.flush(30)
 
 
-def test_node_has_the_format_of_storm(world: World, eventually: Eventually) -> None:
-    """`<zk_root>/<id>/partition_<n>` has the JSON of storm-kafka."""
-    save(world.held(eventually), 7)
-    assert json.loads(world.client.get(world.node)[0]) == {
-        "topology": {"id": "words-1", "name": "words"},
-        "offset": 7,
-        "partition": 0,
-        "broker": {"host": "kafka-0", "port": 9092},
-        "topic": "sentences",
-    }
-
-
 @pytest.mark.slow
 def test_outdated_offsets_are_skipped(world: World, eventually: Eventually) -> None:
     """The store is called faster than ZooKeeper responds."""
@@ -164,18 +152,6 @@ def test_last_offset_is_stored_before_the_release(world: World, eventually: Even
         store.close()
         eventually(lambda: world.client.exists(world.lock) is None, 20)
         assert world.offset() == round + 1
-
-
-@pytest.mark.slow
-def test_closed_process_leaves_no_lock(world: World, eventually: Eventually) -> None:
-    """The end of the session frees its locks long before the session would expire."""
-    process = ZooKeeperOffsetStores(world.connect, session_timeout=10.0)
-    first = world.store(process)
-    eventually(lambda: first.acquire(P0) is Ownership.HELD, 20)
-    second = world.store()
-    second.acquire(P0)
-    process.close()
-    eventually(lambda: second.acquire(P0) is Ownership.HELD, 8)
 
 
 @pytest.mark.slow
@@ -328,30 +304,6 @@ def test_paused_owner_loses_the_partition(world: World, eventually: Eventually) 
 
 
 @pytest.mark.slow
-def test_outage_only_delays_the_offsets(tmp_path: Path, eventually: Eventually) -> None:
-    """The process keeps the partition, and writes the offset after the outage."""
-    with EmbeddedZooKeeper(tmp_path) as zookeeper:
-        world = World(zookeeper.connect, "outage")
-        store = world.held(eventually)
-        save(store, 1)
-        zookeeper.stop()
-        store.save(P0, at(2))
-        eventually(lambda: store.problem() is not None, 20)
-        problem = store.problem()
-        assert isinstance(problem, BrokerError)
-        assert zookeeper.connect in str(problem)
-        assert store.acquire(P0) is Ownership.HELD
-        store.save(P0, at(3))
-        assert not store.flush(0.1)
-        zookeeper.start()
-        assert store.flush(30)
-        assert store.problem() is None
-        eventually(lambda: world.client.connected and world.offset() == 3, 20)
-        assert store.acquire(P0) is Ownership.HELD
-        world.close()
-
-
-@pytest.mark.slow
 def test_lock_released_during_an_outage_is_released_after_it(
     tmp_path: Path, eventually: Eventually
 ) -> None:
@@ -392,20 +344,6 @@ def test_unreachable_zookeeper_is_named(eventually: Eventually) -> None:
 def test_malformed_address_is_rejected(world: World) -> None:
     with pytest.raises(ConfigError, match="connect string 'host:port' is malformed"):
         ZooKeeperOffsetStores("host:port").open(world.config, world.context)
-
-
-@pytest.mark.slow
-def test_spout_may_have_its_own_zookeeper(world: World, eventually: Eventually) -> None:
-    """`zk_servers` wins over the ZooKeeper of the process, which is then not connected."""
-    host, port = world.connect.split(":")
-    config = SpoutConfig(
-        KafkaHosts(), "sentences", world.config.zk_root, "own", zk_servers=[host], zk_port=int(port)
-    )
-    process = ZooKeeperOffsetStores("127.0.0.1:1", SESSION_SECS)
-    world.processes.append(process)
-    store = process.open(config, world.context)
-    eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
-    assert store.problem() is None
 
 
 @pytest.mark.slow

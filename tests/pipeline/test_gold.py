@@ -2,7 +2,6 @@
 any commit."""
 
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -72,28 +71,6 @@ def test_rules_combine_rows_and_batches(spark: SparkSession, tmp_path: Path) -> 
     found = tables.read(spark, "totals").collect()
     assert {row.k: tuple(row[name] for name in names) for row in found} == expected
     assert len(found) == 4
-
-
-@pytest.mark.slow
-def test_every_rule_works_across_batches(orders: Orders) -> None:
-    """New keys, existing keys, null as a key, replays in a batch and across batches. Decimals add
-    up exactly."""
-    orders.put("0-1", "Zoë", "0.10", "new", 5)
-    orders.put("0-2", "Zoë", "0.20", "paid", 3)
-    orders.put("0-1", "Zoë", "9.99", "a replay", 9)
-    orders.put("0-3", None, "1.00", "new", 1)
-    orders.run()
-    orders.check()
-    assert orders.rows("totals", "amount")["Zoë"] == Decimal("0.30")
-    orders.put("0-2", "Zoë", "9.99", "a replay", 9)
-    orders.put("0-4", None, "2.00", "sent", 2)
-    orders.put("0-5", "Ann", "-3.00", "back", 2)
-    orders.run()
-    orders.check()
-    assert orders.rows("totals", "status") == {"Zoë": "paid", None: "sent", "Ann": "back"}
-    orders.put("0-5", "Ann", "-3.00", "only a replay", 2)
-    orders.run()
-    orders.check()
 
 
 @pytest.mark.long

@@ -110,18 +110,6 @@ def decoded_or_refused(data: bytes) -> list[Frame]:
     return frames
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_are_a_frame_or_refused(data: bytes) -> None:
-    """Random bytes raise only `FrameError`."""
-    decoded_or_refused(data)
-
-
-@given(values)
-def test_any_messagepack_is_a_frame_or_refused(value: Any) -> None:
-    """Valid MessagePack of another structure also raises only `FrameError`."""
-    decoded_or_refused(msgspec.msgpack.encode(value))
-
-
 @given(tuple_frames() | ack_frames | completion_frames, st.data())
 def test_a_damaged_frame_is_a_frame_or_refused(frame: Frame, data: st.DataObject) -> None:
     """A frame with one changed, lost or doubled byte is valid or refused.

@@ -52,14 +52,6 @@ def kills_of(processes: StandInProcesses) -> Kills:
     return Kills(cast("LocalProcesses", processes), ("__acker", "count"), 1000)
 
 
-def test_no_process_is_killed_before_half_of_the_trees_are_complete() -> None:
-    processes = StandInProcesses()
-    kills = kills_of(processes)
-    for now in range(5):
-        assert kills.step(499, 100, now) == []
-    assert processes.acker.process.alive
-
-
 def test_second_process_is_killed_after_the_acker_is_back() -> None:
     """The acker with tasks is killed first.
 

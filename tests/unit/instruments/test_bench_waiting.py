@@ -49,15 +49,6 @@ def contestant(tmp_path: Path) -> Iterator[ManagedProcess]:
     process.kill()
 
 
-def test_waits_for_the_first_count_and_for_all(contestant: ManagedProcess) -> None:
-    """The wait then knows the end of the topic."""
-    wait = wait_for(contestant, 0, 1, 2, 5)
-    wait.for_first()
-    assert wait.ends == {0: 1}
-    assert wait.for_records(5, None)
-    assert wait.ends == {0: 5}
-
-
 def test_unknown_amount_of_output_ends_with_a_pause(
     contestant: ManagedProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

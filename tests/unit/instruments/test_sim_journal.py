@@ -10,19 +10,19 @@ from kstorm.errors import ConfigError
 from tests.sim.journal import RunJournal
 from tests.sim.sweep import run_chunk, run_many, sweep
 
-SEEDS = range(10)
+SEEDS = range(4)
 
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.sim.sweep._CHUNK", 5)
+    monkeypatch.setattr("tests.sim.sweep._CHUNK", 2)
 
 
 def test_interrupted_run_resumes_at_its_end(tmp_path: Path) -> None:
     """The result equals that of an uninterrupted run."""
     path = tmp_path / "journal"
     first = RunJournal(path, SEEDS)
-    first.add(0, run_chunk(SEEDS[:5], trace=True))
+    first.add(0, run_chunk(SEEDS[:2], trace=True))
     first.save()
     second = RunJournal(path, SEEDS)
     assert (second.done, second.outcome) == ({0}, first.outcome)
@@ -38,14 +38,14 @@ def test_finished_schedules_are_not_repeated(
 ) -> None:
     """A finished run only prints its result."""
     path = tmp_path / "journal"
-    journal = RunJournal(path, range(3))
-    journal.add(0, run_chunk(range(3), trace=False))
+    journal = RunJournal(path, range(2))
+    journal.add(0, run_chunk(range(2), trace=False))
     journal.outcome.seconds = 2.0
     journal.save()
     monkeypatch.setattr("tests.sim.sweep.run_chunk", None)
     console = Console(record=True, width=200)
-    assert run_many(range(3), 1, None, console, path) == 0
-    assert "3 schedules in 2 s" in console.export_text()
+    assert run_many(range(2), 1, None, console, path) == 0
+    assert "2 schedules in 2 s" in console.export_text()
 
 
 def test_progress_is_logged_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_progress_is_logged_without_a_terminal(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("tests.sim.sweep._LINE_SECS", 0.0)
     console = Console(file=io.StringIO(), record=True, width=200)
     assert run_many(SEEDS, 1, None, console) == 0
-    assert "5 of 10 schedules, " in console.export_text()
+    assert "2 of 4 schedules, " in console.export_text()
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_journal_of_another_run_is_rejected(tmp_path: Path, written: str | None,
     """Its results must not be added up with these."""
     path = tmp_path / "journal"
     if written is None:
-        RunJournal(path, range(7)).save()
+        RunJournal(path, range(3)).save()
     else:
         path.write_text(written)
     with pytest.raises(ConfigError, match=says):

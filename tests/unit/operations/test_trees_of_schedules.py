@@ -1,6 +1,6 @@
 """Trees rebuilt from the records of random schedules with faults: every verdict is true."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from unittest.mock import patch
 
 import pytest
@@ -76,21 +76,21 @@ def _no_acks_cancel_out(tree: Tree) -> OpenEdges:
 
 
 @pytest.mark.parametrize(
-    ("where", "mutant", "within"),
+    ("where", "mutant", "first"),
     [
-        ("kstorm.operations.trees.tree.prove", _every_init_counts, 400),
-        ("tests.sim.trees.open_edges", _all_that_is_in_the_tree, 20),
-        ("tests.sim.trees.open_edges", _the_newest, 20),
-        ("tests.sim.trees.open_edges", _what_was_sent_once_was_acked_once, 100),
-        ("tests.sim.trees.open_edges", _no_acks_cancel_out, 400),
+        ("kstorm.operations.trees.tree.prove", _every_init_counts, 143),
+        ("tests.sim.trees.open_edges", _all_that_is_in_the_tree, 0),
+        ("tests.sim.trees.open_edges", _the_newest, 0),
+        ("tests.sim.trees.open_edges", _what_was_sent_once_was_acked_once, 13),
+        ("tests.sim.trees.open_edges", _no_acks_cancel_out, 13),
     ],
 )
-def test_schedules_find_each_mutant(where: str, mutant: Callable[..., object], within: int) -> None:
-    """Removing any single rule is detected."""
+def test_schedules_find_each_mutant(where: str, mutant: Callable[..., object], first: int) -> None:
+    """Removing any single rule is detected. `first` is the first seed that detects it at present."""
     with patch(where, mutant), pytest.raises(AssertionError, match=r"^seed \d+: "):
-        _explore(within)
+        _explore([first, *range(400)])
 
 
-def _explore(schedules: int) -> None:
-    for seed in range(schedules):
+def _explore(seeds: Iterable[int]) -> None:
+    for seed in seeds:
         explore_trees(seed)

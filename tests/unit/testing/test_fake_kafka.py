@@ -207,19 +207,6 @@ def test_a_scaled_spout_hands_its_partitions_over() -> None:
         assert [kafka.stored_offset(source, number) for number in (0, 1)] == [5, 5]
 
 
-def test_failed_message_is_emitted_again_and_holds_the_offset() -> None:
-    """The retry's delay follows the cluster's clock."""
-    kafka = produced("a", "fail b", "c", partitions=1)
-    source = config(retry_initial_delay_ms=20_000)
-    with kafka.cluster(wired(source)) as cluster:
-        cluster.advance_time(19)
-        assert out(kafka) == {"A": 1, "C": 1}
-        assert kafka.stored_offset(source) == 1
-        cluster.advance_time(9)
-        assert out(kafka) == {"A": 1, "FAIL B": 1, "C": 1}
-        assert kafka.stored_offset(source) == 3
-
-
 def test_a_record_that_the_broker_refuses() -> None:
     """Its tuple fails, and is replayed until the broker accepts the record."""
     kafka, source = produced("a", "b", partitions=1), config()

@@ -165,46 +165,6 @@ def test_spout_starts_by_time(start: int, expected: str) -> None:
         assert "".join(sorted(out(kafka))) == f"{expected}Z"
 
 
-def test_offset_of_an_earlier_deployment_counts() -> None:
-    """It counts unless the new deployment ignores it."""
-    kafka = produced("a", "b", "c", partitions=1)
-    source = config(ignore_zk_offsets=True)
-    kafka.store_offset(source, 2)
-    with kafka.cluster(wired(source)) as cluster:
-        cluster.run_until_idle()
-        assert out(kafka) == {"C": 1}
-    kafka.topology_id = "fake-2"
-    with kafka.cluster(wired(source)) as cluster:
-        cluster.run_until_idle()
-    assert out(kafka) == {"A": 1, "B": 1, "C": 2}
-
-
-def test_records_that_expired() -> None:
-    """The spout continues at the first available record. Gaps do not delay it."""
-    kafka, source = FakeKafka({"lines": 1, "out": 1}), config()
-    for offset in (3, 4, 9, 20):
-        kafka.produce("lines", str(offset), offset=offset)
-    kafka.expire("lines", before=9)
-    kafka.store_offset(source, 4)
-    with kafka.cluster(wired(source)) as cluster:
-        cluster.advance_time(5)
-        assert out(kafka) == {"9": 1, "20": 1}
-        assert kafka.stored_offset(source) == 21
-        assert "has the offsets 9 to 21, not 4" in str(cluster.errors[0].error)
-
-
-def test_recreated_topic_is_read_from_its_start() -> None:
-    kafka, source = produced("a", "b", "c", partitions=1), config()
-    with kafka.cluster(wired(source)) as cluster:
-        cluster.advance_time(3)
-        kafka.delete_topic("lines")
-        cluster.advance_time(3)
-        kafka.create_topic("lines")
-        kafka.produce("lines", "d")
-        cluster.advance_time(70)
-        assert out(kafka) == {"A": 1, "B": 1, "C": 1, "D": 1}
-
-
 def test_tombstones_keys_and_headers() -> None:
     """A tombstone has no tuple. A bolt's records have its tombstones, keys and headers."""
     kafka = FakeKafka({"lines": 1, "out": 3})
@@ -402,26 +362,6 @@ def test_producer_callback_gets_successes() -> None:
     assert sorted(at.offset for at in places.values()) == [0, 1]
     (refused,) = [values[1] for _, error, values in Recorded.told if error is not None]
     assert refused == "bad"
-
-
-@pytest.mark.parametrize("topic", [5, b"out", "a\ud800"])
-def test_topic_that_is_not_text_is_refused(topic: Any) -> None:
-    """The tuple fails, as in a service, and the error names the topic."""
-
-    class Selects:
-        def get_topic(self, tuple: Tuple) -> Any:
-            return topic
-
-    kafka = FakeKafka({"out": 1})
-    feeder = FeederSpout("key", "message")
-    builder = TopologyBuilder("t")
-    builder.set_spout("feeder", feeder)
-    builder.set_bolt("sink", KafkaBolt().with_topic_selector(Selects())).shuffle_grouping("feeder")
-    with kafka.cluster(builder.build()) as cluster:
-        feeder.feed(["k", "a"], 1)
-        cluster.run_until_idle()
-        assert cluster.failed("feeder") == [1]
-        assert "was refused" in str(cluster.errors[0].error)
 
 
 class Unanswered:

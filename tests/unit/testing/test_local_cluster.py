@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kstorm.core.wire import TupleFrame, encode
-from kstorm.errors import KstormError, TopologyError, TupleTooLargeError
+from kstorm.errors import KstormError, TopologyError
 from kstorm.testing import FeederSpout, LocalCluster
 from kstorm.testing.placement import Heir
 from kstorm.topology import Config, OutputFieldsDeclarer, Spout, TopologyBuilder
-from tests.unit.testing.wordcount import Hold, Split, one_bolt, wordcount
+from tests.unit.testing.wordcount import Hold, one_bolt, wordcount
 
 
 @pytest.fixture
@@ -73,18 +73,6 @@ def test_a_cluster_may_begin_inactive(feeder: FeederSpout) -> None:
         cluster.activate()
         cluster.run_until_idle()
         assert cluster.acked("sentences") == ["m1"]
-
-
-def test_outcomes_belong_to_the_task_that_emitted(feeder: FeederSpout) -> None:
-    """Each spout task receives the completions of its own messages only."""
-    with LocalCluster(wordcount(feeder)) as cluster:
-        for number in range(20):
-            feeder.feed(["a"], number)
-        cluster.run_until_idle()
-        first, second = cluster.acked("sentences", 0), cluster.acked("sentences", 1)
-        assert first
-        assert second
-        assert sorted(first + second) == list(range(20))
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
@@ -274,44 +262,7 @@ def test_dead_letters_of_a_spout_are_confirmed(feeder: FeederSpout) -> None:
         assert stored == [0, 1]
 
 
-def test_a_tuple_too_large_fails_and_is_reported() -> None:
-    """Its message fails at once, and the error names the stream."""
-    feeder = FeederSpout("sentence")
-    builder = TopologyBuilder("t", Config(topology_frame_max_bytes=1000))
-    builder.set_spout("feeder", feeder)
-    builder.set_bolt("bolt", Hold()).shuffle_grouping("feeder")
-    with LocalCluster(builder.build()) as cluster:
-        feeder.feed(["x" * 2000], 1)
-        cluster.run_until_idle()
-        assert cluster.failed("feeder") == [1]
-        (error,) = cluster.errors
-        assert isinstance(error.error, TupleTooLargeError)
-        assert "'feeder' on the stream 'default'" in str(error.error)
-
-
 # The cluster itself.
-
-
-def test_without_ackers_everything_is_acked_at_once(feeder: FeederSpout) -> None:
-    """No tree is tracked."""
-    with LocalCluster(wordcount(feeder, topology_acker_executors=0)) as cluster:
-        feeder.feed(["a b"], 1)
-        cluster.run_until_idle()
-        assert cluster.acked("sentences") == [1]
-        assert cluster.open_trees == 0
-        assert len(cluster.emitted("count")) == 2
-
-
-def test_several_ackers_share_the_trees(feeder: FeederSpout) -> None:
-    """Each acker process has its own tasks."""
-    with LocalCluster(wordcount(feeder, topology_acker_executors=3)) as cluster:
-        for number in range(30):
-            feeder.feed(["a"], number)
-        cluster.run_until_idle()
-        assert sorted(cluster.acked("sentences")) == list(range(30))
-        assert [bool(cluster._world.logs.records(("wc.__acker", task))) for task in range(4)] == [
-            True
-        ] * 4
 
 
 def test_a_spout_that_never_runs_dry(feeder: FeederSpout) -> None:
@@ -327,21 +278,6 @@ def test_a_spout_that_never_runs_dry(feeder: FeederSpout) -> None:
         ):
             cluster.run_until_idle(500)
         assert cluster.step()
-
-
-def test_max_spout_pending_is_kept(feeder: FeederSpout) -> None:
-    """The number of open trees never exceeds the limit."""
-    builder = TopologyBuilder("t")
-    builder.set_spout("feeder", feeder).set_max_spout_pending(3)
-    builder.set_bolt("bolt", Split()).shuffle_grouping("feeder")
-    with LocalCluster(builder.build()) as cluster:
-        for number in range(20):
-            feeder.feed(["a"], number)
-        most = 0
-        while cluster.step():
-            most = max(most, cluster.pending)
-        assert most == 3
-        assert len(cluster.acked("feeder")) == 20
 
 
 def test_unknown_names(feeder: FeederSpout) -> None:

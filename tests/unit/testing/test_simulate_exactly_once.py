@@ -3,10 +3,8 @@
 from collections import Counter
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
-from examples.wordcount.topology import build
 from kstorm.errors import TopologyError
 from kstorm.testing import (
     FAULTS,
@@ -19,11 +17,10 @@ from kstorm.testing import (
     replace_components,
     simulate,
 )
-from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Bolt, Config, Fields, Topology, TopologyBuilder, Tuple
 from tests.unit.testing.test_simulate import COUNTS, LINES, Count, Split
 
-SEEDS = range(60)
+SEEDS = range(20)
 EACH_ONCE = sorted((word, count) for word, many in COUNTS.items() for count in range(1, many + 1))
 
 
@@ -54,36 +51,10 @@ def test_each_count_is_captured_once(ackers: int) -> None:
     report = simulate(
         wired(TupleCaptureBolt(), ackers), {"lines": LINES}, each_count_is_captured_once, SEEDS
     )
-    assert report.faults["kill of a bolt"] > 20
-    assert report.faults["zombie of a bolt"] > 5
+    assert report.faults["kill of a bolt"] > 6
+    assert report.faults["zombie of a bolt"] > 1
     assert report.faults["offsets set back"] == 0
     assert "offsets set back" in FAULTS
-
-
-def test_the_word_count_of_the_examples_into_a_topic() -> None:
-    """Each seed has its own fake Kafka, to which the KafkaBolt writes."""
-
-    def each_count_is_in_the_topic_once(cluster: KafkaCluster) -> None:
-        records = [
-            msgspec.json.decode(record.value() or b"")
-            for record in cluster.kafka.records("word-counts")
-        ]
-        found = sorted((record["word"], record["count"]) for record in records)
-        assert found == EACH_ONCE, f"in the topic {found}"
-
-    topology = build(
-        config=Config(topology_processing_guarantee="exactly_once"),
-        executors={"split": 2, "count": 2},
-    )
-    inputs = [[line, 0, offset] for offset, [line] in enumerate(LINES)]
-    report = simulate(
-        topology,
-        {"sentences": inputs},
-        each_count_is_in_the_topic_once,
-        SEEDS,
-        kafka=lambda: FakeKafka({"word-counts": 2}),
-    )
-    assert report.schedules == len(SEEDS)
 
 
 class Writes(Bolt):

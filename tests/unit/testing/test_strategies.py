@@ -19,7 +19,7 @@ from kstorm.topology import BasicBolt, BasicOutputCollector, OutputFieldsDeclare
 some = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 
 
-@settings(some, max_examples=400)
+@settings(some, max_examples=200)
 @given(values())
 def test_a_value_arrives_as_it_was_emitted(value: Any) -> None:
     """It survives a frame, and can be a key of a grouping."""
@@ -68,7 +68,7 @@ def test_wrong_fields() -> None:
         tuples("word", "word")
 
 
-@some
+@settings(some, max_examples=30)
 @given(st.data())
 def test_every_topology_completes(data: st.DataObject) -> None:
     """It builds, accepts any messages, and acks each of them. No tree stays open."""
@@ -129,7 +129,7 @@ class Direct(BasicBolt):
         collector.emit([], stream="bare")
 
 
-@some
+@settings(some, max_examples=30)
 @given(
     topologies(
         bolts=st.sampled_from([PassOn(), Direct()]), fields=["only"], max_bolts=3, max_tasks=2

@@ -38,6 +38,8 @@ TEXT = [
     "the",
 ]
 COUNTS = Counter(word for sentence in TEXT for word in sentence.split())
+SEEDS = range(10, 21)
+"""Three or more of these schedules fail if any rule of either kind of state is switched off."""
 
 
 class Memory(BackingMap):
@@ -120,10 +122,10 @@ def test_counts_are_exact_whatever_dies(
 
     inputs = {"sentences": [[line] for line in TEXT], "asked": []}
     report = simulate(
-        build, inputs, exact, range(40), kafka=lambda: FakeKafka({"counts": 2, "answers": 1})
+        build, inputs, exact, SEEDS, kafka=lambda: FakeKafka({"counts": 2, "answers": 1})
     )
-    assert sum(report.in_flight.values()) > 100
-    assert sum(max(each.lives.values()) > 1 for each in databases) > 10, "tasks had several lives"
+    assert sum(report.in_flight.values()) > 25
+    assert sum(max(each.lives.values()) > 1 for each in databases) > 3, "tasks had several lives"
 
 
 def test_non_transactional_state_may_overcount() -> None:
@@ -141,7 +143,7 @@ def test_non_transactional_state_may_overcount() -> None:
 
     databases: list[Memory] = []
     inputs = {"sentences": [[line] for line in TEXT], "asked": []}
-    simulate(build, inputs, judge, range(40), kafka=lambda: FakeKafka({"counts": 2, "answers": 1}))
+    simulate(build, inputs, judge, SEEDS, kafka=lambda: FakeKafka({"counts": 2, "answers": 1}))
     assert over > 0
 
 

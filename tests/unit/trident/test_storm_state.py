@@ -12,11 +12,9 @@ from kstorm.topology import Config, Fields, TopologyContext
 from kstorm.trident import (
     Average,
     Count,
-    MapState,
     OpaqueMap,
     QueryFunction,
     SnapshotGet,
-    Snapshottable,
     State,
     StateFactory,
     StateUpdater,
@@ -144,26 +142,6 @@ def test_locations() -> None:
 
 
 # "persistentAggregate": `MapState` and `Snapshottable`.
-
-
-def test_a_map_state() -> None:
-    """It has `multiGet`, `multiUpdate` and `multiPut`.
-
-    It also has Storm's `RemovableMapState` and `ITupleCollection`.
-    """
-    own: Any = OwnState()
-    state = MapState(own)
-    state.multi_put([["a", 1], ["[b"]], [1, 2])
-    assert state.multi_update(
-        [["a", 1], ["c"]], [lambda value: value + 10, lambda value: value]
-    ) == [11, None]
-    assert state.multi_get([["a", 1], ["[b"], ["d"]]) == [11, 2, None]
-    state.multi_remove([["c"]])
-    assert sorted(state.get_tuples(), key=str) == [("[b", 2), ("a", 1, 11)]
-    one = Snapshottable(state)
-    assert one.get("none") == "none"
-    one.set(5)
-    assert one.update(lambda value: value * 2) == one.get() == 10
 
 
 def all_of_it(number: Any = Count) -> Any:

@@ -127,20 +127,6 @@ def test_reads_of_a_batch_are_one_and_so_are_writes() -> None:
     assert max(questions) > 1
 
 
-def test_parts_are_counted_before_tuples_travel() -> None:
-    """These are the tutorial's "partial aggregations": the bolt that splits sends a count per word."""
-    topology = TridentTopology("t")
-    stream = (
-        topology.new_stream("in", FeederSpout("sentence"))
-        .each("sentence", Split(), "word")
-        .name("split")
-    )
-    stream.group_by("word").persistent_aggregate(kstorm_state(), Count(), "count").name("count")
-    result = complete_topology(topology.build(), {"in": [["the the the the"]]})
-    assert result.emitted("split") == [["the", 4]]
-    assert result.emitted("count") == [["the", 4]]
-
-
 # "Reach".
 
 TWEETERS = {"foo.com/blog/1": ["sally", "bob", "tim"], "engineering.com/blog/5": ["adam", "sally"]}
@@ -313,17 +299,3 @@ def test_the_fields_of_aggregators_take_the_place_of_tuples() -> None:
 
 
 # "State" is in test_storm_state.py. "Execution of Trident topologies".
-
-
-def test_tuples_travel_where_they_have_to() -> None:
-    """Operations up to a group or a shuffle are one bolt, and the state starts the next."""
-    topology = TridentTopology("t")
-    stream = (
-        topology.new_stream("in", FeederSpout("a", "b"))
-        .each("a", lambda a: [a], "c")
-        .filter("b", FilterNull())
-    )
-    stream.group_by("c").persistent_aggregate(
-        kstorm_state(), Count(), "n"
-    ).new_values_stream().shuffle().map(lambda c, n: n, "n")
-    assert list(topology.build().components) == ["in", "lambda", "count", "map"]

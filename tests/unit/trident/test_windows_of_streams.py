@@ -12,22 +12,6 @@ from kstorm.windows import Duration
 from tests.unit.trident.streams import came_out, wired
 
 
-def test_window_by_count() -> None:
-    """The windows are per task. Without groups, each window has one value."""
-    found = came_out(
-        lambda s: s.tumbling_window(Tuples(2), "n", Sum(), "sum"), ["n"], [[1], [2], [3], [4], [5]]
-    )
-    assert sorted(found) == [[3], [7]]
-
-
-def test_windows_that_overlap() -> None:
-    rows = [[1], [2], [3], [4]]
-    found = came_out(
-        lambda s: s.sliding_window(Tuples(4), Tuples(2), "n", Sum(), "sum"), ["n"], rows
-    )
-    assert sorted(found) == [[3], [10]]
-
-
 def by_minute() -> Topology:
     """Builds the sum of cents per shop and minute of event time."""
     topology = TridentTopology("t")

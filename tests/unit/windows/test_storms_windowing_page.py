@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kstorm.errors import ConfigError, TopologyError
+from kstorm.errors import TopologyError
 from kstorm.testing import BoltTester, FeederSpout, LocalCluster, complete_topology
-from kstorm.topology import BasicBolt, Config, Fields, OutputFieldsDeclarer, TopologyBuilder
+from kstorm.topology import BasicBolt, Fields, OutputFieldsDeclarer, TopologyBuilder
 from kstorm.windows import LATE_TUPLE, Count, Duration, TupleWindow, WindowedBolt
 from tests.unit.windows.shown import Run, Shown
 
@@ -91,25 +91,6 @@ def test_a_bolt_is_prepared_once_and_cleaned_up_once() -> None:
     builder.set_bolt("windows", Noting().with_tumbling_window(Count(1))).shuffle_grouping("in")
     complete_topology(builder.build(), {"in": [[1], [2]]})
     assert calls == ["prepare", "execute", "execute", "cleanup"]
-
-
-def test_the_sliding_window_bolt_in_a_topology() -> None:
-    """Its windows are thirty tuples, every ten."""
-
-    class SlidingWindowBolt(WindowedBolt):
-        def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-            declarer.declare("value")
-
-        def execute(self, window: TupleWindow) -> None:
-            """Iterates over the tuples."""
-            self.collector.emit([sum(1 for _ in window)])
-
-    builder = TopologyBuilder("t", Config())
-    builder.set_spout("spout", FeederSpout("sentence"))
-    bolt = SlidingWindowBolt().with_window(Count(30), Count(10))
-    builder.set_bolt("slidingwindowbolt", bolt, 1).shuffle_grouping("spout")
-    result = complete_topology(builder.build(), {"spout": [["the cow"]] * 45})
-    assert result.emitted("slidingwindowbolt") == [[10], [20], [30], [30]]
 
 
 CONFIGURATIONS: list[tuple[Callable[[WindowedBolt], WindowedBolt], list[list[int]]]] = [
@@ -348,14 +329,6 @@ def test_executed_window_cannot_be_read() -> None:
     assert [tuple["n"] for tuple in windows[1].new] == [3, 4]
     with pytest.raises(RuntimeError, match="the window has already been executed"):
         _ = windows[1].tuples
-
-
-@pytest.mark.parametrize("wrong", [0, -1, None, 1.5])
-def test_invalid_lengths_are_refused(wrong: Any) -> None:
-    """A `Count` or `Duration` must be positive."""
-    for extent in (Count, Duration):
-        with pytest.raises(ConfigError):
-            extent(wrong)
 
 
 def test_a_tuple_is_given_as_a_list_of_values_and_not_by_name_alone() -> None:

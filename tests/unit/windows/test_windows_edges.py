@@ -38,34 +38,12 @@ def windows(run: Run) -> list[list[int]]:
 # Storm's WindowManagerTest.
 
 
-def test_five_tuples_every_two() -> None:
-    """Expired tuples are those of the previous window that this one lacks."""
-    run = Run(Shown().with_window(Count(5), Count(2)))
-    run.give(*range(1, 9))
-    assert run.shown == [
-        [[1, 2], [1, 2], []],
-        [[1, 2, 3, 4], [3, 4], []],
-        [[2, 3, 4, 5, 6], [5, 6], [1]],
-        [[4, 5, 6, 7, 8], [7, 8], [2, 3]],
-    ]
-
-
 def test_three_tuples_every_ten_milliseconds() -> None:
     """The test's three windows. A window without new tuples is not shown, but Storm repeats it."""
     run = in_time(Shown().with_window(Count(3), Duration(10)))
     at(run, 603, 605, 607, 618, 626)
     watermark(run, 631)
     assert windows(run) == [[1, 2, 3], [2, 3, 4], [3, 4, 5]]
-
-
-def test_twenty_milliseconds_every_three_tuples() -> None:
-    """Each window ends with its third tuple by event time."""
-    run = in_time(Shown().with_window(Duration(20), Count(3)))
-    at(run, 603, 605, 607, 618, 625, 626, 629, 636)
-    run.tick()
-    at(run, 665, 666, 667, 669, first=9)
-    watermark(run, 679)
-    assert windows(run)[:4] == [[1, 2, 3], [3, 4, 5, 6], [9], [9, 10, 11, 12]]
 
 
 SAME = (10, 10, 11, 12, 12, 12, 12, 13, 14, 15)
@@ -193,13 +171,6 @@ def test_tuples_between_windows_are_neither_new_nor_expired() -> None:
         [[2, 3], [2, 3], []],
         [[6, 7], [6, 7], [2, 3]],
     ]
-
-
-def test_by_number_where_the_slide_is_longer() -> None:
-    """The window has the last two of each five tuples. The others are dropped."""
-    run = Run(Shown().with_window(Count(2), Count(5)))
-    run.give(*range(1, 12))
-    assert run.shown == [[[4, 5], [4, 5], []], [[9, 10], [9, 10], [4, 5]]]
 
 
 def test_times_before_the_epoch_and_far_ahead() -> None:
