@@ -27,7 +27,7 @@ from kstorm_ui.sources import messages
 from kstorm_ui.sources.kubernetes import KubernetesSource
 from kstorm_ui.status_line import StatusLine, status_line
 from kstorm_ui.time_windows import WINDOWS
-from kstorm_ui.timeline import Mark, marks_of
+from kstorm_ui.timeline import TimelineMark, marks_of
 from kstorm_ui.topology_memory import TopologyMemory
 from kstorm_ui.topology_state import TopologyState
 
@@ -103,7 +103,7 @@ class Site:
         self.read.close()
         self.desk.close()
 
-    def marks(self, state: TopologyState) -> list[Mark]:
+    def marks(self, state: TopologyState) -> list[TimelineMark]:
         """Return the marks of a topology's timeline, oldest first."""
         memory = self.collector.memories.get(state.name)
         seen = memory.timeline.marks if memory is not None else ()

@@ -29,14 +29,14 @@ WhoAsks = Callable[[Request], str]
 
 def routes(site: Site, who: WhoAsks) -> list[Route]:
     """Return a page for each action."""
-    pages = _Pages(site, who)
+    pages = _ActionPages(site, who)
     return [
         Route("/t/{topology}/do/{verb}", pages.show, methods=["GET"]),
         Route("/t/{topology}/do/{verb}", pages.do, methods=["POST"]),
     ]
 
 
-class _Pages:
+class _ActionPages:
     def __init__(self, site: Site, who: WhoAsks) -> None:
         self._site, self._who = site, who
 

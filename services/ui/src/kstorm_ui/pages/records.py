@@ -11,7 +11,7 @@ from kstorm_ui.query_cache import ABSENT, QueryProblem
 from kstorm_ui.responses import PageResult
 from kstorm_ui.settings import settings_of
 from kstorm_ui.site import NOT_TOLD, Site
-from kstorm_ui.sources.records import MOST, RecordPage, TopicRecord, records_of, settings_for
+from kstorm_ui.sources.records import MOST, ListedRecord, RecordPage, records_of, settings_for
 from kstorm_ui.sources.records import topics_of as topics_to_browse
 
 
@@ -25,7 +25,7 @@ class RecordsShown(msgspec.Struct, frozen=True):
     offset: int | None
     partitions: Sequence[tuple[int, int, int]]
     """Partition, first offset and end."""
-    records: Sequence[TopicRecord]
+    records: Sequence[ListedRecord]
     values: bool
     """True if keys and values are shown."""
     older: int | None
