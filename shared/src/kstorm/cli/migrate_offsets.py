@@ -55,7 +55,7 @@ def offsets(
     storm_zookeeper: Annotated[
         str | None,
         typer.Option(
-            "--storm-zookeeper", help="Storm's ZooKeeper. Default: the one of kstorm's spout."
+            "--storm-zookeeper", help="Storm's ZooKeeper. Default: that of kstorm's spout."
         ),
     ] = None,
     storm_root: Annotated[

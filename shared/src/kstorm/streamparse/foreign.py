@@ -155,7 +155,7 @@ def refuse_java(id: str, spec: ComponentSpec) -> TopologyError:
     """Return the error for a component in Java."""
     if spec.kind == "spout":
         remedy = (
-            "read its topic with a spout of kstorm: kstorm_spec(KafkaSpout(…)) of "
+            "read its topic with a kstorm spout: kstorm_spec(KafkaSpout(…)) of "
             "kstorm.streamparse; or run it as a program: ShellSpout"
         )
     else:

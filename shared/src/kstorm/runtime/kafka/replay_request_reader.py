@@ -51,7 +51,7 @@ class KafkaReplayRequests:
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """This ignores errors of Kafka, because the reader of the source reports them."""
         if self._end is None and not self.at_end:
-            # Only now, so that one look-up serves all tasks that asked since the last call.
+            # Starting it only here lets one look-up serve all tasks that have asked.
             self._end = self._asking.submit(self._ask)
         found = []
         for record in self._consumer.consume(_MOST, 0):
