@@ -109,7 +109,7 @@ async def _log(site: Site, request: Request, kept: float = KEPT_SECS) -> PageRes
     lives: Sequence[LogLife] | None = None
     if site.show_logs:
         ask = partial(site.collector.source.log, state.name, process)
-        lives, problem = await site.asked.answer(("log", state.name, process), ask, kept)
+        lives, problem = await site.queries.answer(("log", state.name, process), ask, kept)
     return PageResult(LogShown(component, process, names, lives or ()), problem, state)
 
 
@@ -118,7 +118,7 @@ async def _logs(site: Site, request: Request) -> PageResult:
     if not site.show_logs:
         return PageResult(LogsShown(wanted, [], 0, []), _HIDDEN, state)
     ask = partial(_all_lines, site.collector.source, state)
-    answer, problem = await site.asked.answer(("logs", state.name), ask)
+    answer, problem = await site.queries.answer(("logs", state.name), ask)
     lines, unread = answer or ([], [])
     chosen = wanted.of(lines)
     return PageResult(LogsShown(wanted, chosen[-_MOST_LINES:], len(chosen), unread), problem, state)

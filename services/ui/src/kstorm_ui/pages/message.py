@@ -185,7 +185,7 @@ async def _record(site: Site, state: TopologyState, asked: str) -> ListedRecord 
         values=site.show_values,
         most=1,
     )
-    found, _ = await site.asked.answer(("record", state.name, asked), ask)
+    found, _ = await site.queries.answer(("record", state.name, asked), ask)
     return next((each for each in found.records if each.offset == offset), None) if found else None
 
 

@@ -56,7 +56,7 @@ async def _records(site: Site, request: Request) -> PageResult:
     else:
         there = settings_for(settings, state.outline, topic)
         ask = partial(records_of, there, topic, number, offset, values=site.show_values)
-        answer, problem = await site.asked.answer(
+        answer, problem = await site.queries.answer(
             ("records", state.name, topic, number, offset), ask
         )
     found = answer or RecordPage([], [])

@@ -146,7 +146,7 @@ class _TopologyPages:
         memory = self._site.memory(request)
 
         def piece() -> tuple[str, Any]:
-            html = self._site.render("_status_and_deeds.html", state=memory.state)
+            html = self._site.render("_status_and_actions.html", state=memory.state)
             return html, {}
 
         return stream(self._site.collector, piece)
