@@ -89,7 +89,7 @@ class Setup:
         packages = self._locked()
         locked = self._write_locked(packages)
         self._install(
-            progress, "--require-hashes", "-r", locked, look=_Watch(self._uv, len(packages))
+            progress, "--require-hashes", "-r", locked, look=_Progress(self._uv, len(packages))
         )
         progress.show(0.95, "kstorm")
         own = [self._root / "shared", *sorted((self._root / "services").glob("*/"))]
@@ -125,7 +125,7 @@ class Setup:
         return file
 
     def _install(
-        self, progress: StageProgress, *words: str | Path, look: "_Watch | None" = None
+        self, progress: StageProgress, *words: str | Path, look: "_Progress | None" = None
     ) -> None:
         """Packages that are in uv's cache need no network, so the first try is without one."""
         python = self._venv / "bin" / "python"
@@ -137,7 +137,7 @@ class Setup:
         self._do(progress, *command, *words, look=look)
 
     def _do(
-        self, progress: StageProgress, *command: str | Path, look: "_Watch | None" = None
+        self, progress: StageProgress, *command: str | Path, look: "_Progress | None" = None
     ) -> None:
         """Run a command, with its output in the log; raise `SetupError` if it fails."""
         # In the checkout uv finds its settings in pyproject.toml.
@@ -166,7 +166,7 @@ class Setup:
         return self._home / ("stamp" if level == RUN else f"stamp-{level}")
 
 
-class _Watch:
+class _Progress:
     """The progress of uv, from the lines that it prints and from the finished packages in its cache."""
 
     def __init__(self, uv: str | Path, packages: int) -> None:

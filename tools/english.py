@@ -109,7 +109,7 @@ RULES = [
 ]
 
 
-class Finding(NamedTuple):
+class Hit(NamedTuple):
     """A sentence that breaks a rule."""
 
     file: str
@@ -124,7 +124,7 @@ class Finding(NamedTuple):
 class Share(NamedTuple):
     """The findings in a folder, and the number of its sentences."""
 
-    findings: list[Finding]
+    findings: list[Hit]
     total: int
 
     @property
@@ -140,7 +140,7 @@ def broken_rule(sentence: str) -> Rule | None:
 
 def measure(paths: Iterable[Path]) -> dict[str, Share]:
     """Return the shares of the folders that the files belong to."""
-    found: dict[str, list[Finding]] = {}
+    found: dict[str, list[Hit]] = {}
     totals: dict[str, int] = {}
     for file in _files(paths):
         name = file.resolve().relative_to(ROOT).as_posix()
@@ -148,7 +148,7 @@ def measure(paths: Iterable[Path]) -> dict[str, Share]:
         for line, sentence in sentences(file):
             totals[folder(name)] = totals.get(folder(name), 0) + 1
             if rule := broken_rule(sentence):
-                findings.append(Finding(name, line, rule, sentence))
+                findings.append(Hit(name, line, rule, sentence))
     return {name: Share(found[name], totals.get(name, 0)) for name in sorted(found)}
 
 
@@ -192,7 +192,7 @@ def risen(shares: Mapping[str, Share], limits: Mapping[str, float]) -> list[str]
     return reports
 
 
-def _changed(finding: Finding) -> float:
+def _changed(finding: Hit) -> float:
     return (ROOT / finding.file).stat().st_mtime
 
 

@@ -23,11 +23,11 @@ def main() -> int:
     parser.set_defaults(run=_short)
     verbs = parser.add_subparsers(title="verbs, with options of their own", metavar="")
     peer = verbs.add_parser(
-        "peer", help="be one of the peers of a comparison, until SIGTERM; PEER_* say where"
+        "peer", help="run one peer of a comparison until SIGTERM; PEER_* contain its addresses"
     )
     peer.set_defaults(run=_peer)
     micro = verbs.add_parser(
-        "micro", help="what the parts of the core cost, in µs and as ratios to a plain loop"
+        "micro", help="measure the parts of the core, in µs and as ratios to a plain loop"
     )
     micro.add_argument(
         "--compare", action="store_true", help="show the change against the committed baseline"
@@ -35,13 +35,14 @@ def main() -> int:
     micro.add_argument("--save", action="store_true", help="make these figures the baseline")
     micro.set_defaults(run=_micro)
     growth = verbs.add_parser(
-        "growth", help="how cost grows with tuples a tree, bytes, tasks and open trees"
+        "growth", help="measure how cost grows with tuples per tree, bytes, tasks and open trees"
     )
     growth.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     growth.add_argument("--plot", type=Path, metavar="FILE", help="write the outcome as a PNG")
     growth.set_defaults(run=_growth)
     windows = verbs.add_parser(
-        "windows", help="µs a tuple in windows of any length; memory of a million that are open"
+        "windows",
+        help="measure windows of any length: µs per tuple, and memory of a million open windows",
     )
     windows.add_argument(
         "--only",
@@ -52,7 +53,8 @@ def main() -> int:
     windows.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     windows.set_defaults(run=_windows)
     spout = verbs.add_parser(
-        "spout", help="µs of CPU that reading and emitting a message costs a spout's process"
+        "spout",
+        help="measure the CPU time in µs that a spout's process needs to read and emit a message",
     )
     spout.add_argument(
         "--messages", type=positive, default=1_000_000, metavar="N", help="default 1,000,000"
@@ -67,7 +69,7 @@ def main() -> int:
     spout.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     spout.set_defaults(run=_spout)
     footprint = verbs.add_parser(
-        "footprint", help="CPU, threads and memory of a topology that has started and does nothing"
+        "footprint", help="measure CPU, threads and memory of an idle topology"
     )
     footprint.add_argument(
         "--tasks", type=positive, default=12, metavar="N", help="tasks per component; default 12"
@@ -84,39 +86,43 @@ def main() -> int:
     footprint.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     footprint.set_defaults(run=_footprint)
     pipeline = verbs.add_parser(
-        "pipeline", help="the Spark pipeline beside a plain PySpark job, as ratios"
+        "pipeline", help="compare the Spark pipeline with a plain PySpark job, as ratios"
     )
     pipeline.add_argument(
         "--records", type=positive, default=720_000, metavar="N", help="default 720,000"
     )
     pipeline.add_argument(
-        "--rounds", type=positive, default=2, metavar="N", help="default 2, of each job"
+        "--rounds", type=positive, default=2, metavar="N", help="rounds of each job; default 2"
     )
     pipeline.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     pipeline.set_defaults(run=_pipeline)
     flat = verbs.add_parser(
-        "flat", help="what a batch of the Spark pipeline costs on empty tables and on full ones"
+        "flat", help="measure a batch of the Spark pipeline on empty and on full tables"
     )
     flat.add_argument(
         "--rows",
         type=positive,
         default=10_000_000,
         metavar="N",
-        help="of the full ones; default 10,000,000",
+        help="rows of the full tables; default 10,000,000",
     )
     flat.add_argument(
         "--batch", type=positive, default=100_000, metavar="N", help="records; default 100,000"
     )
     flat.add_argument(
-        "--rounds", type=positive, default=5, metavar="N", help="default 5, of each kind of batch"
+        "--rounds",
+        type=positive,
+        default=5,
+        metavar="N",
+        help="rounds of each kind of batch; default 5",
     )
     flat.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     flat.set_defaults(run=_flat)
     trace = verbs.add_parser(
-        "trace", help="how long kstorm why and trace take, amid minutes at full load and after"
+        "trace", help="measure kstorm why and kstorm trace during and after full load"
     )
     trace.add_argument(
-        "--minutes", type=float, default=5.0, metavar="N", help="at full load; default 5"
+        "--minutes", type=float, default=5.0, metavar="N", help="minutes of full load; default 5"
     )
     trace.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     trace.set_defaults(run=_trace)

@@ -17,7 +17,6 @@ from kstorm.core.engine import (
     Engine,
     InputRecord,
     SpoutEngine,
-    Unit,
 )
 from kstorm.core.engine.effects import CommitOffsets, Open, RunUserCode, Send, StartDelivery
 from kstorm.core.ids import columns_of, random_columns, random_ids
@@ -185,7 +184,7 @@ class _Stage:
         if self._polled:
             item = [(self.engine.tenures[task], records) for task, records in self._polled.items()]
             self._polled = {}
-            self.timed(lambda: self.engine.polled(item, Unit(), now), now)
+            self.timed(lambda: self.engine.arrived(item, now), now)
 
     def confirm(self, now: float) -> Iterable[OutgoingRecord]:
         """Confirm all sent records to the engine, and return them."""

@@ -54,18 +54,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--rate",
         type=_rate,
         metavar="R",
-        help="measure latencies while so many sentences a second are sent",
+        help="send R sentences per second, and measure latencies",
     )
     parser.add_argument(
         "--only",
         metavar="NAME,…",
-        help=f"let only these run (default {names}; there are also {others})",
+        help=f"run only these contestants (default {names}; there are also {others})",
     )
     parser.add_argument(
         "--skew",
         type=_share,
         metavar="SHARE",
-        help="of all words so many are the same one (default 0.11)",
+        help="share of words that are the same word (default 0.11)",
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write the outcome as a PNG")

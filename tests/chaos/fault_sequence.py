@@ -156,7 +156,8 @@ class FaultSequence:
             meanwhile()
             if time.monotonic() > deadline:
                 raise LocalError(
-                    f"waited {within:.0f} s in vain until {what}; not ready: {', '.join(self._pulse.snapshot.down) or 'none'}"
+                    f"waited {within:.0f} s until {what}, without success;"
+                    f" not ready: {', '.join(self._pulse.snapshot.down) or 'none'}"
                 )
             self._look()
 

@@ -148,45 +148,43 @@ def _parser() -> argparse.ArgumentParser:
         type=_positive,
         default=_MINUTES,
         metavar="N",
-        help=f"draw faults so long (default {_MINUTES:g})",
+        help=f"minutes of random faults (default {_MINUTES:g})",
     )
     parser.add_argument(
-        "--seed", type=int, metavar="K", help="of the order of the faults (default: a random one)"
+        "--seed", type=int, metavar="K", help="seed of the order of faults (default: a random one)"
     )
     parser.add_argument(
         "--messages",
         type=_count,
         metavar="N",
-        help=f"spread over these minutes (default {_RATE:.0f} a second, which is 200,000 in half an hour)",
+        help=f"number of messages, spread over these minutes (default {_RATE:.0f} a second, which is 200,000 in half an hour)",
     )
     parser.add_argument(
         "--topology",
         choices=list(SUBJECTS),
         default=WORD_COUNT,
-        help="what is broken: a word count and a diamond (the default); Trident's word count, a sliding window of event time, a"
-        " join; all: these three as branches of one",
+        help="the topology under test: a word count and a diamond (the default), Trident's word count, sliding windows of"
+        " event time, a join, or all: the last three as branches of one topology",
     )
-    parser.add_argument("--faults", metavar="NAME,…", help="draw from these only")
+    parser.add_argument("--faults", metavar="NAME,…", help="use only these faults")
     parser.add_argument(
         "--guarantee",
         choices=[name.replace("_", "-") for name in GUARANTEES],
-        help="of the topology (default at-least-once; the other topologies are exactly-once). With exactly-once an output too many"
-        " is wrong, too",
+        help="guarantee of the topology (default at-least-once; the other topologies are exactly-once). With exactly-once,"
+        " duplicate output is an error too",
     )
     parser.add_argument(
         "--brokers",
         type=int,
         choices=COUNTS,
         default=1,
-        help="of Kafka (default 1). Of three, one may be away",
+        help="number of Kafka brokers (default 1). With three, one may be down",
     )
-    parser.add_argument(
-        "--list", action="store_true", help="say what faults there are, and do nothing"
-    )
+    parser.add_argument("--list", action="store_true", help="list the faults and exit")
     parser.add_argument(
         "--short",
         action="store_true",
-        help="each fault once, without --faults each kind of SIGKILL",
+        help="cause each fault of --faults once (default: each kind of SIGKILL)",
     )
     parser.add_argument(
         "--report",

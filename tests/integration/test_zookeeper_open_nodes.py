@@ -132,6 +132,15 @@ def test_topology_of_another_user_has_no_effect(place: Place, eventually: Eventu
 
 
 @pytest.mark.slow
+def test_without_a_login_every_node_is_effective(place: Place, eventually: Eventually) -> None:
+    """Without logins ZooKeeper cannot distinguish users."""
+    place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
+    watch = place.watch("")
+    eventually(lambda: watch.remark == "deactivated", 20)
+    assert (watch.active, watch.problem, watch.not_ready) == (False, "", "")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["node", "folder"])
 def test_offset_with_open_access_is_not_read(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually, which: str

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.exceptions import NoAuthError
+from kazoo.security import CREATOR_ALL_ACL
 
 from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.errors import BrokerError
@@ -14,6 +15,8 @@ from kstorm.kafka.ports import Ownership
 from kstorm.runtime.zookeeper.client import make_client
 from kstorm.runtime.zookeeper.nodes import open_nodes
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.topologies import deactivated_path, topology_path
+from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save
@@ -101,6 +104,59 @@ def test_wrong_sasl_password_is_reported_and_retried(
         save(store, 1)
         assert store.problem() is None
         world.processes.pop().close()
+
+
+@pytest.mark.slow
+def test_topology_is_watched_after_its_login_succeeds(
+    strict: EmbeddedZooKeeper, topic_prefix: str, tmp_path: Path, eventually: Eventually
+) -> None:
+    """Until then the watch has a problem. Then `deactivate` takes effect."""
+    knowing = make_client(strict.connect, 10.0, LOGIN)
+    knowing.start(30)
+    knowing.create(deactivated_path(topic_prefix), b"by hand", makepath=True)
+    with EmbeddedZooKeeper(tmp_path, logins={USER: WRONG}) as behind, Proxy() as way:
+        way.target = int(behind.connect.rpartition(":")[2])
+        watch = TopologyWatch(way.address, LOGIN, topic_prefix)
+        watch.start()
+        eventually(lambda: f"refuses: the user '{USER}' has no access" in watch.problem, 20)
+        way.target = int(strict.connect.rpartition(":")[2])
+        eventually(lambda: watch.remark == "deactivated", 20)
+        eventually(lambda: watch.problem == "", 20)
+        watch.close()
+    knowing.stop()
+    knowing.close()
+
+
+@pytest.mark.slow
+def test_with_a_sasl_login_an_open_node_has_no_effect(
+    world: World, topic_prefix: str, eventually: Eventually
+) -> None:
+    """The process is not ready, and names the node until it belongs to the login."""
+    connect = f"{world.connect}/{topic_prefix}"
+    knowing = make_client(connect, 10.0, LOGIN)
+    world.client.create(
+        f"/{topic_prefix}{deactivated_path('words')}", b"by a stranger", makepath=True
+    )
+    watch = TopologyWatch(connect, LOGIN, "words")
+    watch.start()
+    eventually(lambda: watch.not_ready, 20)
+    assert (
+        f"ZooKeeper at {connect} lets everyone change {topology_path('words')}, so"
+        in watch.not_ready
+    )
+    assert (
+        f"the user '{USER}' (zkCli.sh, with that login: `setAcl -R {topology_path('words')} auth"
+        in watch.not_ready
+    )
+    eventually(lambda: watch.active, 10)
+    knowing.start(30)
+    knowing.retry(knowing.set_acls, topology_path("words"), CREATOR_ALL_ACL)
+    eventually(lambda: deactivated_path("words") in watch.not_ready, 20)
+    knowing.retry(knowing.set_acls, deactivated_path("words"), CREATOR_ALL_ACL)
+    eventually(lambda: watch.not_ready == "" and watch.remark == "deactivated", 20)
+    watch.close()
+    knowing.stop()
+    knowing.close()
 
 
 @pytest.mark.slow

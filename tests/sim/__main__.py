@@ -25,16 +25,20 @@ def main() -> int:
     parser.add_argument(
         "--first", type=int, default=0, metavar="SEED", help="the first of them (default 0)"
     )
-    parser.add_argument("--seed", type=int, metavar="SEED", help="replay this one, and no other")
+    parser.add_argument("--seed", type=int, metavar="SEED", help="replay only this schedule")
     parser.add_argument(
         "--guarantee",
         choices=["at-least-once", "exactly-once"],
         default="at-least-once",
-        help="how the topologies are processed (default at-least-once)",
+        help="processing guarantee of the topologies (default at-least-once)",
     )
-    parser.add_argument("--trace", action="store_true", help="with --seed: tell its story")
     parser.add_argument(
-        "--mutants", action="store_true", help="switch each rule off in turn, and see it noticed"
+        "--trace", action="store_true", help="with --seed: print every step of the schedule"
+    )
+    parser.add_argument(
+        "--mutants",
+        action="store_true",
+        help="switch off each rule in turn, and search for a schedule that shows it",
     )
     parser.add_argument(
         "--workers",
@@ -50,11 +54,11 @@ def main() -> int:
         "--resume",
         type=Path,
         metavar="FILE",
-        help="keep there what is done, and go on from it after an interruption",
+        help="store progress in this file, and continue from it after an interruption",
     )
     arguments = parser.parse_args()
     if arguments.trace and arguments.seed is None:
-        parser.error("--trace tells the story of one schedule: name it with --seed")
+        parser.error("--trace prints one schedule: name it with --seed")
     # Thousands of simulated spouts would log warnings about their faults.
     logging.disable(logging.CRITICAL)
     return run_command("kstorm sim", lambda: _run(arguments))

@@ -178,14 +178,14 @@ def explore_at_most_once(seed: int) -> None:
     emissions.check()
     if gentle and len(emissions.seen) < len(log):
         raise AtMostOnceError(
-            f"seed {seed}: {len(log) - len(emissions.seen)} messages are missing, and nothing had died"
+            f"seed {seed}: {len(log) - len(emissions.seen)} messages are missing, although no process died"
         )
 
 
 def _check_claims(found: FinishedRange) -> None:
     """Only `claimed` and `skipped` are known about claimed messages."""
     if found.n.keys() - {"claimed", "skipped"}:
-        raise AtMostOnceError(f"{found} says more than can be known")
+        raise AtMostOnceError(f"{found} contains more than can be known")
 
 
 def _check_coverage(topic: SourceTopic, seed: int) -> None:

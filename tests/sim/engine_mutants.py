@@ -250,7 +250,7 @@ def engine_mutants() -> list[Mutant]:
     return [
         Mutant("acker: the buckets are stored before the offset", _offset_before_buckets),
         Mutant(
-            "acker: what the rows imply has arrived before they are stored",
+            "acker: rows are stored only after their completions have arrived",
             _rows_before_news,
             gentle,
         ),
@@ -266,18 +266,18 @@ def engine_mutants() -> list[Mutant]:
             handover,
         ),
         Mutant(
-            "fence: every transaction has its tasks' offsets, known from their assignment on",
+            "fence: every transaction contains the offsets of its tasks, from their assignment on",
             _no_offsets,
             handover,
         ),
         Mutant(
-            "transaction: records arrive before offsets are handed in, or offsets are read stable (either would do)",
+            "transaction: records arrive before offsets are added, or stable offsets are read (either would do)",
             _offsets_before_records,
             far_handover,
             within=12_000,
         ),
         Mutant(
-            "takeover: offsets are read before the changelog, or its open transactions are waited for (either would do)",
+            "takeover: offsets are read before the changelog, or its open transactions end first (either would do)",
             _offsets_after_the_changelog,
             takeover,
         ),
@@ -286,18 +286,18 @@ def engine_mutants() -> list[Mutant]:
             "bolt: the state is stored before the acks or the offset (either would do)", _state_last
         ),
         Mutant(
-            "bolt: a checkpoint's offset is behind what has arrived",
+            "bolt: a checkpoint's offset includes only tuples whose results have arrived",
             _offset_of_all_that_was_executed,
             untracked,
         ),
         Mutant(
-            "bolt: an offset is committed behind what has arrived",
+            "bolt: a committed offset includes only tuples whose results have arrived",
             _offset_of_all_that_was_polled,
             untracked,
         ),
-        Mutant("task: one that is revoked while it is recovered never begins", _revoked_unseen),
-        Mutant("task: one that leaves executes nothing more", _executes_on, orderly),
-        Mutant("task: one that leaves commits what it executed", _leaves_uncommitted, orderly),
+        Mutant("task: a task that is revoked during its recovery never starts", _revoked_unseen),
+        Mutant("task: a leaving task executes nothing more", _executes_on, orderly),
+        Mutant("task: a leaving task commits its executed input", _leaves_uncommitted, orderly),
         Mutant("task: records of an earlier tenure are not executed", earlier_tenures, orderly),
         Mutant("spout: its open trees may end before the task is released", _no_drain, gentle),
         Mutant("spout: a turn without a tuple is followed by another", _no_next_turn),

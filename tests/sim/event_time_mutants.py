@@ -108,19 +108,25 @@ def mutants() -> list[Mutant]:
     rules: list[tuple[str, Off]] = [
         ("a spout waits for its slowest partition", _each("lowest", _highest, kafka)),
         ("a bolt waits for the slowest of all tasks", _each("lowest", _highest, core, windows)),
-        ("a task that has sent no watermark is waited for", _each("UNKNOWN", _IDLE, core, windows)),
-        ("a partition that has not begun is waited for", _each("UNKNOWN", _IDLE, kafka)),
-        ("at least once, it is behind what may be emitted again", _everything_emitted_counts),
         (
-            "exactly once, it waits for tuples that are held or retried",
+            "bolts wait for a task that has not sent a watermark",
+            _each("UNKNOWN", _IDLE, core, windows),
+        ),
+        ("spouts wait for a partition that has not begun", _each("UNKNOWN", _IDLE, kafka)),
+        (
+            "at least once, the watermark is below tuples that may be emitted again",
+            _everything_emitted_counts,
+        ),
+        (
+            "exactly once, the watermark waits for held and retried tuples",
             _unfinished_tuples_do_not_count,
         ),
-        ("it is sent behind the tuples", _ahead_of_the_tuples),
+        ("the watermark is sent after the tuples", _ahead_of_the_tuples),
         (
-            "behind sessions it is the gap earlier",
+            "after sessions, the watermark is earlier by the gap",
             lambda: patch.object(SessionAggregateManager, "passed", lambda self, time: time),
         ),
-        ("it goes to all tasks", _to_one_task),
+        ("the watermark is sent to all tasks", _to_one_task),
         (
             "exactly once, a process without partitions reports that it is idle",
             lambda: patch.object(SpoutEpochs, "_empty_tasks", lambda self: {}),
@@ -129,14 +135,14 @@ def mutants() -> list[Mutant]:
         ("only a partition that was read to its end is idle", _idle_by_the_clock_alone),
         ("idle time counts in small steps", _each("_LONGEST_STEP", inf, core)),
         (
-            "when all are idle, the latest counts",
+            "if all partitions are idle, the latest watermark applies",
             _each("lowest", _without_a_rest, core, kafka, windows),
         ),
     ]
     return [
         *(Mutant(f"event time: {rule}", off, explore_event_time, 1500) for rule, off in rules),
         Mutant(
-            "event time: a windowed bolt sends it after the checkpoint",
+            "event time: a windowed bolt sends the watermark after the checkpoint",
             _ahead_of_the_checkpoint,
             explore_chain,
             300,

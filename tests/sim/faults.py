@@ -187,7 +187,7 @@ class ScheduleAdversary(Adversary):
         if not amid:
             return ""
         self._cluster.crash(*self._random.choice(amid))
-        return "kill amid sending"
+        return "kill while sending"
 
     def pause_amid_checkpoint(self) -> str:
         """Assume a process dead while it is in a transaction."""
@@ -204,7 +204,7 @@ class ScheduleAdversary(Adversary):
             self.draw("stranger", "namesake", "others"),
             self.draw(True, False),
         )
-        return "zombie amid a checkpoint"
+        return "zombie during a checkpoint"
 
     def commit_amid_takeover(self) -> str:
         """Assume a process dead when only its checkpoint's commit is pending.

@@ -98,9 +98,9 @@ def _the_position_is_stored_at_once() -> AbstractContextManager[object]:
 def range_mutants() -> list[Mutant]:
     """The rules of exactly-once processing."""
     rules = [
-        ("what is not committed is in no range", _not_bounded_by_the_position),
-        ("a spout says of what a former life has committed only that", _a_former_life_acked_it),
-        ("the position is stored after a range, too", _the_position_is_stored_at_once),
+        ("uncommitted messages are in no range", _not_bounded_by_the_position),
+        ("a spout reports messages of an earlier run only as committed", _a_former_life_acked_it),
+        ("the position is also stored after a range", _the_position_is_stored_at_once),
     ]
     return [
         Mutant(f"exactly once, ranges: {rule}", off, explore_ranges, 1000) for rule, off in rules
@@ -115,7 +115,9 @@ def finished_mutants() -> list[Mutant]:
             _stored_before_its_range_is_there,
         ),
         Mutant(
-            "finished: what was refused is in the next range", _refused_is_as_good_as_written, storm
+            "finished: messages of a refused range are in the next range",
+            _refused_is_as_good_as_written,
+            storm,
         ),
         Mutant("finished: an offset is stored no further than its range goes", _one_too_far),
         Mutant(
@@ -123,12 +125,12 @@ def finished_mutants() -> list[Mutant]:
             _past_the_oldest_seen_by_ranges_alone,
         ),
         Mutant(
-            "finished: gaps in the log are absent",
+            "finished: gaps in the log count as absent",
             lambda: patch.object(OffsetOutcomes, "gap", lambda *_: None),
         ),
-        Mutant("above: only what is finished", _done_is_what_was_emitted),
+        Mutant("finished runs: only finished messages", _done_is_what_was_emitted),
         Mutant(
-            "above: only what was acked",
+            "finished runs: only acked messages",
             lambda: patch.object(OffsetOutcomes, "exceptions", lambda *_: []),
         ),
         Mutant(
@@ -136,11 +138,11 @@ def finished_mutants() -> list[Mutant]:
             lambda: patch.object(OffsetOutcomes, "dead", lambda *_: None),
         ),
         Mutant(
-            "finished: what cannot be decoded is skipped",
+            "finished: undecodable messages are skipped",
             lambda: patch.object(OffsetOutcomes, "skip", lambda *_: None),
         ),
         Mutant(
-            "finished: what held nothing is counted",
+            "finished: messages without tuples are counted",
             lambda: patch.object(OffsetOutcomes, "empty", lambda *_: None),
         ),
         Mutant(

@@ -82,8 +82,8 @@ class RunJournal:
                 "other code" if run["code"] != self._run["code"] else "other seeds or another kind"
             )
             raise ConfigError(
-                f"--resume {path}: the {self.outcome.schedules:,} schedules there are of {what}, and would not add up"
-                " with these: remove the file to begin anew"
+                f"--resume {path}: its {self.outcome.schedules:,} schedules ran with {what}, so they cannot be added to"
+                " these: remove the file to start over"
             )
 
 

@@ -273,7 +273,7 @@ class SourceTopic:
             for record in self.logs[partition]:
                 if start <= record.at < end and not self._is_done(record):
                     self.truth.violations.append(
-                        f"{_name(partition, record.at)} is said to be done, and is not finished"
+                        f"{_name(partition, record.at)} is stored as done, but is not finished"
                     )
                     return
                 self.done_above += start <= record.at < end

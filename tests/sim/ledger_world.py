@@ -189,7 +189,7 @@ class LedgerWorld:
                 raise FalseCompletionError(f"tree {root:x} was completed while it is open")
         for task, root in _all_news(self._box.failed):
             if task != _SPOUT or not self.trees[root].failed:
-                raise FalseCompletionError(f"tree {root:x} was failed, and nobody failed it")
+                raise FalseCompletionError(f"tree {root:x} was failed without a cause")
         return True
 
     def tell(self) -> None:
@@ -245,7 +245,7 @@ class LedgerWorld:
         for tree in self.trees.values():
             if not (tree.told or tree.disturbed or self.rotations - tree.born >= _LIFE):
                 raise StuckError(
-                    f"tree {tree.root:x} is done or failed, and its spout was not told"
+                    f"tree {tree.root:x} is done or failed, and its spout was not notified"
                 )
         for _ in range(_LIFE):
             self.rotate()

@@ -192,25 +192,25 @@ def mutants() -> list[Mutant]:
             _replays_are_applied_again,
             gentle,
         ),
-        Mutant("ledger: neither of the two (a naive ledger)", _neither_of_both),
+        Mutant("ledger: both of these rules (without them, a naive ledger)", _neither_of_both),
         Mutant(
             "ledger: a bucket's stamp never goes back during replay", _stamp_of_the_replay, crashing
         ),
         Mutant("ledger: a fail may come before its init", _early_fail_is_forgotten, explore),
         Mutant(
-            "ledger: rows outlive every spout's patience",
+            "ledger: rows outlive the longest timeout of a spout",
             lambda: patch.object(ledger, "_LIFE", 1),
             explore,
         ),
         Mutant("ledger: rows expire", lambda: patch.object(Ledger, "rotate", lambda self: None)),
         Mutant("spout: a new attempt is a new root", _same_root_again),
         Mutant(
-            "spout: its clock fails what takes too long",
+            "spout: its clock fails trees that take too long",
             lambda: patch.object(SpoutTask, "tick", lambda *_: iter(())),
         ),
         Mutant("spout: each tree ends once", _news_is_believed_twice),
         Mutant(
-            "offsets: never past the oldest unfinished message",
+            "offsets: an offset never passes the oldest unfinished message",
             lambda: patch.object(
                 PartitionManager,
                 "last_completed_offset",
@@ -218,17 +218,20 @@ def mutants() -> list[Mutant]:
             ),
         ),
         Mutant("offsets: a tree counts for its attempt only", _attempt_ignored, storm),
-        Mutant("offsets: a dead letter is stored before they move on", _letter_not_awaited),
+        Mutant(
+            "offsets: a dead letter is stored before the offset passes its message",
+            _letter_not_awaited,
+        ),
         Mutant(
             "offsets: retries are emitted at the limit of uncommitted ones", _no_retry_at_the_limit
         ),
         Mutant(
-            "at most once: stored before it is emitted",
+            "at most once: a message is stored before it is emitted",
             _emitted_before_it_is_stored,
             explore_at_most_once,
         ),
         Mutant(
-            "at most once: what was claimed and not emitted is given back",
+            "at most once: claimed messages that were not emitted are given back",
             lambda: patch.object(PartitionManager, "give_back", lambda _: None),
             explore_at_most_once,
         ),
@@ -238,7 +241,9 @@ def mutants() -> list[Mutant]:
             explore_leases,
         ),
         Mutant(
-            "ZooKeeper: who takes the lock writes the node", _taken_without_a_write, explore_leases
+            "ZooKeeper: the new holder of a lock writes the node",
+            _taken_without_a_write,
+            explore_leases,
         ),
         Mutant(
             "ZooKeeper: one lock has one holder",
@@ -246,17 +251,17 @@ def mutants() -> list[Mutant]:
             explore_leases,
         ),
         Mutant(
-            "ZooKeeper: who gets the lock back checks who had it meanwhile",
+            "ZooKeeper: a holder that gets its lock back checks for other holders in between",
             _resumed_unseen,
             explore_leases,
         ),
         Mutant(
-            "ZooKeeper: a write whose answer was lost is known again",
+            "ZooKeeper: a write is recognised although its response was lost",
             _lost_answers_mean_fenced,
             explore_leases,
         ),
         Mutant(
-            "ZooKeeper: it is known by its version too",
+            "ZooKeeper: such a write is recognised by its version too",
             _own_writes_known_by_content,
             explore_leases,
         ),

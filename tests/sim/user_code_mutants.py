@@ -136,18 +136,21 @@ def _jobs_side_by_side() -> Iterator[None]:
 def user_code_mutants() -> list[Mutant]:
     return [
         Mutant(
-            "emit: a tuple leaves only when every grouping has chosen", _put_before_all_have_chosen
+            "emit: a tuple is sent only after every grouping has chosen its tasks",
+            _put_before_all_have_chosen,
         ),
         Mutant(
-            "emit: a batch leaves only when every grouping has chosen for all of it",
+            "emit: a batch is sent only after every grouping has chosen the tasks of all its tuples",
             _sent_before_all_have_chosen,
         ),
         Mutant("emit: a message's tuples are emitted all or not at all", _tuple_by_tuple),
-        Mutant("bolt: what raises in execute fails", _raised_is_acked),
+        Mutant("bolt: a tuple fails if execute raises", _raised_is_acked),
         Mutant(
-            "spout: each tree's end is told, though the one before made ack raise",
+            "spout: the end of each tree is reported, even if ack raised for the previous tree",
             _first_that_raises_is_the_last,
         ),
-        Mutant("task: one that leaves goes, though cleanup or close raises", _ends_may_not_raise),
+        Mutant(
+            "task: a leaving task is released, even if cleanup or close raises", _ends_may_not_raise
+        ),
         Mutant("user code: one job of a process runs at a time", _jobs_side_by_side, orderly),
     ]

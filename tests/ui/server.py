@@ -11,9 +11,9 @@ from typing import Any
 from kstorm.errors import KstormError
 from kstorm.introspection.outline import Outline, OutlineEdge
 from kstorm_ui.collector import Collector
-from kstorm_ui.serve import PageServer
+from kstorm_ui.serve import UiServer
 from kstorm_ui.sources.logs import LogLife
-from kstorm_ui.sources.report import ComponentReport, ProcessReport, Source, TopologyReport
+from kstorm_ui.sources.report import ComponentReport, ProcessReport, ReportSource, TopologyReport
 
 BEGUN = 1_700_000_000.0
 
@@ -82,7 +82,7 @@ def outline_of(name: str, edges: Sequence[tuple[str, str]]) -> Outline:
 
 @contextmanager
 def serving(
-    source: Source,
+    source: ReportSource,
     token: str = "",
     user_header: str = "",
     every: float = 0.2,
@@ -92,7 +92,7 @@ def serving(
     show_logs: bool = False,
 ) -> Iterator[str]:
     """Serve the web UI and yield its URL."""
-    server = PageServer(
+    server = UiServer(
         Collector(source, every=every),
         token,
         user_header,

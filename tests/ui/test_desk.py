@@ -103,14 +103,14 @@ def test_dead_letter_is_replayed_by_keyboard(
     press_until(page, "Tab", page.get_by_role("link", name="Replay it"))
     found += violations(page)
     page.keyboard.press("Enter")
-    expect(page.locator("#meant")).to_contain_text(f"failed, {running.engine.source}/0/")
+    expect(page.locator("#selected")).to_contain_text(f"failed, {running.engine.source}/0/")
     found += violations(page)
     press_until(page, "Tab", page.get_by_label("Why"))
     page.keyboard.type("the word is known")
     press_until(page, "Tab", page.get_by_role("button", name="Replay it"))
     page.keyboard.press("Enter")
-    deeds = page.locator("#deeds li")
-    expect(deeds).to_contain_text(
+    actions = page.locator("#background-actions li")
+    expect(actions).to_contain_text(
         re.compile(rf"replay \d+, {_WHO}, by the web UI: done; 1 replay requested: done"),
         timeout=_MS,
     )
@@ -150,7 +150,7 @@ def test_deactivate_activate_drain(
         page.get_by_role("link", name=re.compile(f"^{link}…")).click()
         found += violations(page) if link == "Drain" else []
         page.get_by_role("button", name=link).click()
-        expect(page.locator("#deeds li").first).to_contain_text(said, timeout=_MS)
+        expect(page.locator("#background-actions li").first).to_contain_text(said, timeout=_MS)
         expect(page.locator("#active")).to_have_text(state, timeout=_MS)
     assert found + violations(page) == []
     noted = [(event.verb, event.who, event.outcome) for event in events(running)][-4:]
@@ -176,9 +176,9 @@ def test_a_group_is_discarded(
     fresh_letters(b"bad")
     page.get_by_role("button", name="Discard them").click()
     shown_letters(page, running, 1, eventually)
-    deed = page.locator("#deeds li").first
-    eventually(lambda: "under way" not in deed.inner_text() or (page.reload() and False), 60.0)
-    expect(deed).to_contain_text("done; 2 discarded")
+    action = page.locator("#background-actions li").first
+    eventually(lambda: "under way" not in action.inner_text() or (page.reload() and False), 60.0)
+    expect(action).to_contain_text("done; 2 discarded")
     assert re.fullmatch(r"\d+, \d+ \(group [0-9a-f]{8}\)", events(running)[-1].what)
     page.get_by_role("link", name="Replay these").click()
     page.get_by_label("Messages per second").fill("nonsense")
@@ -215,9 +215,9 @@ def test_message_is_edited(
         page.get_by_label("New value").fill(value)
         page.get_by_role("button", name="Edit it").click()
 
-    deed = page.locator("#deeds li").first
+    action = page.locator("#background-actions li").first
     edit("\n bad\nlines", "")
-    expect(deed).to_contain_text("1 replay requested: failed again", timeout=_MS)
+    expect(action).to_contain_text("1 replay requested: failed again", timeout=_MS)
     edit("known words", "\n bad\nlines")
-    expect(deed).to_contain_text("1 replay requested: done", timeout=_MS)
+    expect(action).to_contain_text("1 replay requested: done", timeout=_MS)
     shown_letters(page, running, 0, eventually)

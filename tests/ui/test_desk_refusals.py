@@ -87,7 +87,7 @@ def test_only_allowed_actions_are_offered_and_run(verb: str, open_page: OpenPage
 def test_no_action_is_allowed_by_default(open_page: OpenPage) -> None:
     with serving(made_up()) as found:
         page = open_page(f"{found}/t/shop")
-        assert page.locator("form[method=post], #deeds").count() == 0
+        assert page.locator("form[method=post], #background-actions").count() == 0
         assert page.get_by_role("navigation", name="Actions").count() == 0
         for verb in ACTIONS:
             assert post(f"{found}/t/shop/do/{verb}", {}, Origin=found)[0] == 403
@@ -157,7 +157,7 @@ def test_message_that_no_spout_can_emit_is_not_edited(
         assert page.locator("form").count() == 0
         assert post(place, {"number": "0", "value": "x"}, Origin=found)[0] == 303
         page.goto(f"{found}/t/{letters.name}/letters/0")
-        expect(page.locator("#deeds li")).to_contain_text(
+        expect(page.locator("#background-actions li")).to_contain_text(
             f"failed; 0 cannot be edited: {why}", timeout=60_000
         )
     assert [
@@ -196,7 +196,9 @@ def test_a_component_is_scaled(
                 page.get_by_label("Pods").fill("3")
                 page.get_by_role("button", name="Scale").click()
                 if not released.is_set():
-                    expect(page.locator("#deeds li").first).to_contain_text("under way")
+                    expect(page.locator("#background-actions li").first).to_contain_text(
+                        "under way"
+                    )
                     place, fields = (
                         f"{found}/t/wordcount/do/scale",
                         {"component": "count", "pods": "2"},
@@ -204,10 +206,12 @@ def test_a_component_is_scaled(
                     code, refused = post(place, fields, Origin=found)
                     assert (code, "; wait until it is over" in refused) == (409, True)
                     released.set()
-                expect(page.locator("#deeds li").first).to_contain_text(
+                expect(page.locator("#background-actions li").first).to_contain_text(
                     f"scale {component} to 3", timeout=60_000
                 )
-                expect(page.locator("#deeds li").first).to_contain_text(said, timeout=60_000)
+                expect(page.locator("#background-actions li").first).to_contain_text(
+                    said, timeout=60_000
+                )
         assert found_wrong == []
         assert cluster.patches == [
             ("wc-split", {"spec": {"replicas": 3}}),

@@ -11,6 +11,7 @@ from kstorm.dev.jar_fixes import name_and_version, unused
 from kstorm.dev.jars import (
     KAFKA_SET,
     MENDED_SET,
+    NEW_KAFKA_SET,
     OLD_KAFKA_SET,
     S3_SET,
     SPARK_SET,
@@ -23,7 +24,15 @@ from tools.vendor import LOCK, PLACE, read_lock
 
 PartKind = Literal["package", "jar", "script"]
 
-_SETS: Final = (KAFKA_SET, OLD_KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, S3_SET, MENDED_SET)
+_SETS: Final = (
+    KAFKA_SET,
+    NEW_KAFKA_SET,
+    OLD_KAFKA_SET,
+    ZOOKEEPER_SET,
+    SPARK_SET,
+    S3_SET,
+    MENDED_SET,
+)
 _LOCKED: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)*")
 

@@ -91,7 +91,7 @@ def pinned(root: Path) -> list[Version]:
     kstorm chooses."""
     names = ("requirements.lock", "requirements-dev.lock", "build-requirements.txt")
     chosen = {
-        "Kafka": (jars.KAFKA_VERSION, jars.OLD_KAFKA_VERSION),
+        "Kafka": (jars.KAFKA_VERSION, jars.NEW_KAFKA_VERSION, jars.OLD_KAFKA_VERSION),
         "ZooKeeper": (jars.ZOOKEEPER_VERSION,),
         "Spark": (jars.SPARK_VERSION,),
         "Delta": (jars.DELTA_VERSION,),

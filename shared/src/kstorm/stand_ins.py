@@ -1,6 +1,6 @@
 """Lets the imports of packages that kstorm stands in for succeed: `import streamparse`, `import pystorm`.
 
-A project of streamparse then runs unchanged. kstorm's modules take precedence over installed
+A streamparse project then runs unchanged. kstorm's modules take precedence over installed
 packages of these names, because those can only describe topologies for Storm. Processes that kstorm
 starts, such as the child of a `ShellBolt`, import the installed packages.
 """

@@ -122,3 +122,17 @@ def test_status_names_a_kafka_that_no_process_misses_yet(
     assert shown.splitlines()[-1] == said
     code, shown, _ = kstorm("status", "--runs", str(tmp_path))
     assert (code, shown.splitlines()[-1]) == (1, f"{NAME}: {said}")
+
+
+def test_status_reports_an_outage_of_kafka_once(
+    tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that waits for Kafka reports the outage in any words. Status then does not ask."""
+    run = Recorded(tmp_path, "calm", monkeypatch, bootstrap="127.0.0.1:1")
+    run.document["before"]["store-0"] |= {"not_ready": "no broker", "kafka_away_since": 1.5}
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = kstorm("status", NAME, "--runs", str(tmp_path), "--window", "0")[1]
+    assert shown.splitlines()[-1] == "store-0: no broker"
+    described = json.loads(kstorm("status", NAME, "--runs", str(tmp_path), "--json")[1])
+    away = {each["component"]: each["kafka_away_since"] for each in described}
+    assert (away["store"], away["messages"]) == (1.5, None)

@@ -87,7 +87,7 @@ class Driven:
         )
 
     def poll(self, task: int, *records: InputRecord) -> list[Effect]:
-        return self.do(self.engine.polled([(self.engine.tenures[task], records)], Unit(), self.now))
+        return self.do(self.engine.arrived([(self.engine.tenures[task], records)], self.now))
 
     def tick(self, seconds: float) -> list[Effect]:
         self.now += seconds

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kstorm.core.dead_letters import decode_letter
-from kstorm.core.engine import InputRecord, Unit
+from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import (
     AbandonOpen,
     ApplyToStore,
@@ -226,7 +226,7 @@ def test_ticks_and_checkpoints_come_while_an_async_bolt_is_always_busy() -> None
         assert isinstance(opened, Open)
         effects, seen = list(engine.opened(0, (), 0.0)), []
         for turn in range(15):  # one more poll than executed
-            effects += engine.polled([(engine.tenures[0], [frame(turn, "a")])], Unit(), turn)
+            effects += engine.arrived([(engine.tenures[0], [frame(turn, "a")])], turn)
             effects += engine.tick(turn)
             runs = [effect for effect in effects if isinstance(effect, RunUserCode)]
             seen += [type(effect).__name__ for effect in effects if isinstance(effect, Transact)]
@@ -417,9 +417,7 @@ def test_executed_tuples_of_a_leaving_task_are_not_repeated() -> None:
             (tenures[1], [frame(3, "d")]),
         ]
         side_by_side = [
-            effect
-            for effect in engine.polled(polled, Unit(), 0.0)
-            if isinstance(effect, RunUserCode)
+            effect for effect in engine.arrived(polled, 0.0) if isinstance(effect, RunUserCode)
         ]
         assert len(side_by_side) == 2
         handling = [asyncio.ensure_future(drive(one.steps)) for one in side_by_side]
@@ -500,7 +498,7 @@ def test_records_of_an_earlier_tenure_are_not_executed() -> None:
     bolt.assign(t0=0)
     bolt.take(StartDelivery)
     bolt.effects.clear()
-    bolt.do(bolt.engine.polled([(earlier, [frame(0, "a")])], Unit(), 0.0))
+    bolt.do(bolt.engine.arrived([(earlier, [frame(0, "a")])], 0.0))
     assert bolt.effects == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kstorm.core.dead_letters import decode_letter
-from kstorm.core.engine import InputRecord, Unit
+from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import (
     ApplyToStore,
     CommitOffsets,
@@ -312,7 +312,7 @@ def test_no_cut_during_an_execution() -> None:
             engine.ran(one, 0.0)
         (running,) = [
             one
-            for one in engine.polled([(engine.tenures[0], [frame(0, "a")])], Unit(), 0.0)
+            for one in engine.arrived([(engine.tenures[0], [frame(0, "a")])], 0.0)
             if isinstance(one, RunUserCode)
         ]
         handling = asyncio.ensure_future(drive(running.steps))
@@ -339,12 +339,12 @@ def test_due_epoch_interrupts_a_poll() -> None:
     """The cut includes the executed part of a long poll. The rest continues in each task's order."""
     made = driven()
     made.assign(t0=0, t1=0)
-    engine, whole = made.engine, Unit()
+    engine = made.engine
     polled = [
         (engine.tenures[0], [frame(0, "a"), frame(1, "b")]),
         (engine.tenures[1], [frame(0, "c")]),
     ]
-    (running,) = engine.polled(polled, whole, 0.0)
+    (running,) = engine.arrived(polled, 0.0)
     assert isinstance(running, RunUserCode)
     assert next(running.steps) is None  # the pause after the first frame
     assert made.tick(1) == []
@@ -354,7 +354,7 @@ def test_due_epoch_interrupts_a_poll() -> None:
     (first,) = made.take(Transact)
     assert (first.offsets, dict(first.changes)) == ({0: 1, 1: 0}, {0: [(b"a", b"\x01")]})
     answer(made, first)
-    assert not whole.done
+    assert engine.intake.records == 3
     made.tick(1)
     (second,) = made.take(Transact)
     assert (second.offsets, dict(second.changes)) == (
@@ -362,7 +362,7 @@ def test_due_epoch_interrupts_a_poll() -> None:
         {0: [(b"b", b"\x01")], 1: [(b"c", b"\x01")]},
     )
     answer(made, second)
-    assert whole.done
+    assert engine.intake.records == 0
 
 
 def test_poll_continues_while_an_epoch_is_written() -> None:
@@ -372,8 +372,8 @@ def test_poll_continues_while_an_epoch_is_written() -> None:
     made.poll(0, frame(0, "a"))
     made.tick(1)
     (first,) = made.take(Transact)
-    (running,) = made.engine.polled(
-        [(made.engine.tenures[0], [frame(1, "b"), frame(2, "c")])], Unit(), made.now
+    (running,) = made.engine.arrived(
+        [(made.engine.tenures[0], [frame(1, "b"), frame(2, "c")])], made.now
     )
     assert isinstance(running, RunUserCode)
     next(running.steps)

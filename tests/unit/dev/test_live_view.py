@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from kstorm.dev.live_view import LiveView, plain_line
-from kstorm.dev.progress_watch import ComponentState, ProgressSnapshot
+from kstorm.dev.progress_watch import ComponentProgress, ProgressSnapshot
 from kstorm.runtime.service.status_counters import StatusCounters, format_age, format_seconds
 
 
@@ -15,8 +15,8 @@ def snapshot() -> ProgressSnapshot:
     lately = StatusCounters(acked=50, latency_counts=(0, 10))
     return ProgressSnapshot(
         [
-            ComponentState("sentences", "spout", 1, 1, spout, lately, 5.0, "", None),
-            ComponentState(
+            ComponentProgress("sentences", "spout", 1, 1, spout, lately, 5.0, "", None),
+            ComponentProgress(
                 "count",
                 "bolt",
                 2,
@@ -27,7 +27,7 @@ def snapshot() -> ProgressSnapshot:
                 "KeyError: 'x'",
                 180.0,
             ),
-            ComponentState(
+            ComponentProgress(
                 "__acker",
                 "acker",
                 1,

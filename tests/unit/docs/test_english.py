@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools import english
-from tools.english import RULES, Finding, Share, broken_rule, fallen, folder, lowered, risen
+from tools.english import RULES, Hit, Share, broken_rule, fallen, folder, lowered, risen
 from tools.prose import Sentence, sentences
 
 COMMAND = "`python -m tools.english --write`"
@@ -172,7 +172,7 @@ def test_folder_of_a_file(file: str, name: str) -> None:
 
 
 def share(findings: int, total: int) -> Share:
-    finding = Finding("README.md", 3, RULES[0], "The topic is read anew.")
+    finding = Hit("README.md", 3, RULES[0], "The topic is read anew.")
     return Share([finding] * findings, total)
 
 

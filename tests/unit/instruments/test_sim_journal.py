@@ -63,7 +63,7 @@ def test_progress_is_logged_without_a_terminal(monkeypatch: pytest.MonkeyPatch) 
         ("{}", "this is not what a run of schedules writes"),
         (
             None,
-            "the 0 schedules there are of other seeds or another kind, and would not add up with these: remove the file",
+            "its 0 schedules ran with other seeds or another kind, so they cannot be added to these: remove the file",
         ),
     ],
 )
@@ -82,7 +82,7 @@ def test_schedules_of_another_kind_are_rejected(tmp_path: Path) -> None:
     """They test another guarantee."""
     path = tmp_path / "journal"
     RunJournal(path, SEEDS, "exactly-once").save()
-    with pytest.raises(ConfigError, match="are of other seeds or another kind"):
+    with pytest.raises(ConfigError, match="ran with other seeds or another kind"):
         RunJournal(path, SEEDS)
 
 
@@ -100,5 +100,5 @@ def test_schedules_of_other_code_are_rejected(
     with monkeypatch.context() as other:
         other.setattr("tests.sim.journal._code", lambda: "other")
         RunJournal(path, SEEDS).save()
-    with pytest.raises(ConfigError, match="are of other code"):
+    with pytest.raises(ConfigError, match="ran with other code"):
         RunJournal(path, SEEDS)

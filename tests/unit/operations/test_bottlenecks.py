@@ -393,7 +393,7 @@ def test_an_input_that_holds_event_time_back_is_a_cause() -> None:
     """Another input must be ahead, and this one must not have moved."""
     found = only(visits(times(100_000), times(100_000)))
     assert found.kind == "event time"
-    assert found.said.startswith("visits: event time stands still because of task 2 of clicks")
+    assert found.said.startswith("visits: event time does not advance because of task 2 of clicks")
     assert found.evidence == ["task 3 waits for task 2 of clicks, 6 min behind"]
     unknown = only(visits(times(None), times(None)))
     assert unknown.evidence == ["task 3 has no event time of task 2 of clicks yet"]

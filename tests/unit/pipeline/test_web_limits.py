@@ -12,9 +12,9 @@ import pytest
 from kstorm.dev.ports import reserve_port
 from kstorm_pipeline.monitor.monitor import Monitor
 from kstorm_pipeline.monitor.pages import serving
-from kstorm_pipeline.monitor.web_server import WebLimits, WebServer
+from kstorm_pipeline.monitor.web_server import ConnectionLimits, WebServer
 
-LONG, SHORT = WebLimits(seconds=3600, connections=16), WebLimits(seconds=0.3)
+LONG, SHORT = ConnectionLimits(seconds=3600, connections=16), ConnectionLimits(seconds=0.3)
 HALF = b"GET /livez HTTP/1.1\r\nHost: kstorm\r\n"
 
 
@@ -80,7 +80,7 @@ def said(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) ->
 
 
 @contextmanager
-def served(limits: WebLimits, monitor: Monitor | None = None) -> Iterator[Served]:
+def served(limits: ConnectionLimits, monitor: Monitor | None = None) -> Iterator[Served]:
     port = reserve_port()
     with ExitStack() as open_ones, serving(monitor or Monitor(600), port, limits) as server:
         assert server is not None

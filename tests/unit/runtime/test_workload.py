@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kstorm.runtime.service import workload as module
-from kstorm.runtime.service.workload import BusyTime, Workload
+from kstorm.runtime.service.workload import BusyTime, WorkloadMeter
 from kstorm.testing import FeederSpout
 from kstorm.topology import Bolt, Topology, TopologyBuilder
 
@@ -57,7 +57,7 @@ def test_work_side_by_side_counts_once(clock: Clock) -> None:
 
 def test_wait_counts_since_the_last_look(clock: Clock) -> None:
     """Each cause is measured separately, and some are counted elsewhere."""
-    load = Workload(topology(), dict)
+    load = WorkloadMeter(topology(), dict)
     held = {"a": True, "b": False}
     for cause in held:
         load.watch(cause, lambda cause=cause: held[cause])  # type: ignore[misc]
@@ -76,7 +76,7 @@ def test_wait_counts_since_the_last_look(clock: Clock) -> None:
 
 def test_sent_tuples_are_counted_per_edge() -> None:
     """The counts are by stream and component, as in pages and metrics."""
-    load = Workload(topology(), lambda: {("default", "t.split"): 7})
+    load = WorkloadMeter(topology(), lambda: {("default", "t.split"): 7})
     assert load.status()["edges"] == [{"stream": "default", "target": "split", "tuples": 7}]
     shown: dict[str, Any] = {name: (value, labels) for name, _, value, labels in load.samples()}
     assert shown["edge_tuples_total"] == (7, {"stream": "default", "target": "split"})

@@ -25,7 +25,7 @@ from kstorm.topology import (
     TopologyBuilder,
     Tuple,
 )
-from kstorm.topology.config import EXACTLY_ONCE
+from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.unit.testing.test_replays import events, last, order, out, run_until_dead, source
 
 LINES = [b"good 0", b"\xff 1", b"good 2", b"\xff 3"]
@@ -267,6 +267,26 @@ def test_hand_over_without_that_wait_repeats_messages() -> None:
 
     with patch.object(FakeReplayRequests, "ask_end", ask_end), pytest.raises(AssertionError):
         hand_over_before_the_marker("stranger")
+
+
+@pytest.mark.parametrize(("guarantee", "asks"), [(EXACTLY_ONCE, True), (AT_LEAST_ONCE, False)])
+def test_only_exactly_once_asks_for_the_end_again(guarantee: str, asks: bool) -> None:
+    """Without transactions, a partition's new owner has no open end of a request to wait for."""
+    builder = TopologyBuilder("t", Config(topology_processing_guarantee=guarantee))
+    builder.set_spout("lines", KafkaSpout(source(scheme=Lines())))
+    builder.set_bolt("upper", Upper()).shuffle_grouping("lines")
+    ask_end, asked = FakeReplayRequests.ask_end, list[FakeReplayRequests]()
+
+    def count(self: FakeReplayRequests) -> None:
+        asked.append(self)
+        ask_end(self)
+
+    with (
+        patch.object(FakeReplayRequests, "ask_end", count),
+        produced(*LINES).cluster(builder.build()) as cluster,
+    ):
+        cluster.advance_time(5)
+    assert (len(asked) > len({id(reader) for reader in asked})) is asks
 
 
 def test_end_in_a_later_epoch_repeats_messages() -> None:

@@ -185,6 +185,7 @@ def test_vulnerability_in_the_database_is_an_error(
     assert capsys.readouterr().err.splitlines() == [
         "kstorm: kafka_2.13 3.9.2 (kafka-3.9.2) has GHSA-1; not known to be mended",
         "kstorm: kafka_2.13 4.1.2 (kafka-4.1.2) has GHSA-1; not known to be mended",
+        "kstorm: kafka_2.13 4.4.0 (kafka-4.4.0) has GHSA-1; not known to be mended",
     ]
 
 

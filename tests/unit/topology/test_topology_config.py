@@ -165,7 +165,7 @@ def test_unknown_settings_are_rejected() -> None:
         ConfigError, match="no setting 'topology_zzz': the settings are topology_acker_checkpoint"
     ):
         Config(own={"topology_zzz": 1})
-    with pytest.raises(ConfigError, match="own has 'topology_debug', which is a setting of kstorm"):
+    with pytest.raises(ConfigError, match="own has 'topology_debug', which is a kstorm setting"):
         Config(own={"topology_debug": 1})
     for name in ("", None, 7):
         with pytest.raises(ConfigError, match=f"{name!r} is not the name of a setting"):

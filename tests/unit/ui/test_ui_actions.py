@@ -160,38 +160,38 @@ class Held:
     def __init__(self, outcome: Callable[[], str] = lambda: "all is well") -> None:
         self.released, self._outcome = threading.Event(), outcome
 
-    def __call__(self, deed: BackgroundAction) -> str:
-        deed.wait(lambda: "" if self.released.is_set() else "3 in flight", 60)
+    def __call__(self, action: BackgroundAction) -> str:
+        action.wait(lambda: "" if self.released.is_set() else "3 in flight", 60)
         return self._outcome()
 
 
 def test_one_action_of_a_kind_per_topology() -> None:
     """Actions of another kind, or of another topology, run at the same time."""
-    deeds, held = BackgroundActions(), Held()
-    deed = deeds.start("shop", "drain", "", "anna", held)
+    actions, held = BackgroundActions(), Held()
+    action = actions.start("shop", "drain", "", "anna", held)
     with pytest.raises(
         ControlError, match=r"drain is already under way: anna started it at .* UTC"
     ):
-        deeds.start("shop", "drain", "", "bert", held)
+        actions.start("shop", "drain", "", "bert", held)
     others = [
-        deeds.start("shop", "replay", "", "bert", held),
-        deeds.start("mill", "drain", "", "bert", held),
+        actions.start("shop", "replay", "", "bert", held),
+        actions.start("mill", "drain", "", "bert", held),
     ]
     held.released.set()
-    assert all(each.over.wait(60) for each in (deed, *others))
-    assert (deed.state, deed.said) == ("done", "all is well")
-    assert deeds.start("shop", "drain", "", "bert", held).over.wait(60)
-    assert [each.who for each in deeds.of("shop")] == ["bert", "bert", "anna"]
+    assert all(each.over.wait(60) for each in (action, *others))
+    assert (action.state, action.said) == ("done", "all is well")
+    assert actions.start("shop", "drain", "", "bert", held).over.wait(60)
+    assert [each.who for each in actions.of("shop")] == ["bert", "bert", "anna"]
 
 
 def test_last_twenty_actions_are_kept() -> None:
     """Actions that still run are kept too."""
-    deeds, held = BackgroundActions(), Held()
-    first = deeds.start("shop", "drain", "", "anna", held)
+    actions, held = BackgroundActions(), Held()
+    first = actions.start("shop", "drain", "", "anna", held)
     for number in range(MOST_KEPT + 5):
-        assert deeds.start("shop", "replay", str(number), "anna", lambda deed: "").over.wait(60)
-    assert len(deeds.of("shop")) == MOST_KEPT + 1
-    assert deeds.of("shop")[-1] is first
+        assert actions.start("shop", "replay", str(number), "anna", lambda action: "").over.wait(60)
+    assert len(actions.of("shop")) == MOST_KEPT + 1
+    assert actions.of("shop")[-1] is first
     held.released.set()
 
 
@@ -202,13 +202,13 @@ def test_failed_action_has_the_reason(caplog: pytest.LogCaptureFixture) -> None:
         raise ControlError("the spout has died")
 
     ended = threading.Event()
-    deeds, held = BackgroundActions(ended.set), Held(refuse)
+    actions, held = BackgroundActions(ended.set), Held(refuse)
     held.released.set()
-    deed = deeds.start("shop", "drain", "", "anna", held)
-    assert deed.over.wait(60)
-    assert (deed.state, deed.said) == ("failed", "the spout has died")
+    action = actions.start("shop", "drain", "", "anna", held)
+    assert action.over.wait(60)
+    assert (action.state, action.said) == ("failed", "the spout has died")
     assert ended.wait(60)
-    broken = deeds.start("shop", "drain", "", "anna", lambda deed: str(1 // 0))
+    broken = actions.start("shop", "drain", "", "anna", lambda action: str(1 // 0))
     assert broken.over.wait(60)
     assert broken.said == "ZeroDivisionError: see the web UI's log"
     assert "ZeroDivisionError" in caplog.text
@@ -216,11 +216,14 @@ def test_failed_action_has_the_reason(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_shutdown_ends_waiting_actions() -> None:
     """They end with a reason, so that an event can record it."""
-    deeds, held = BackgroundActions(), Held()
-    deed = deeds.start("shop", "drain", "", "anna", held)
-    deeds.close()
-    assert deed.over.is_set()
-    assert (deed.state, deed.said) == ("failed", "the web UI stopped during the wait; 3 in flight")
+    actions, held = BackgroundActions(), Held()
+    action = actions.start("shop", "drain", "", "anna", held)
+    actions.close()
+    assert action.over.is_set()
+    assert (action.state, action.said) == (
+        "failed",
+        "the web UI stopped during the wait; 3 in flight",
+    )
 
 
 async def test_actions_discard_cached_answers() -> None:

@@ -46,7 +46,7 @@ def state(site: Site) -> TopologyState:
 
 
 def done(site: Site, state: TopologyState, verb: str, fields: dict[str, str]) -> BackgroundAction:
-    found = site.deeds.start(
+    found = site.background.start(
         state.name, verb, "", WHO, requested_action(site, state, verb, fields, WHO).act
     )
     assert found.over.wait(60)

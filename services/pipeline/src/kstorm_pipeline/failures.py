@@ -1,4 +1,4 @@
-"""Explains, in one line each, errors of Spark, Kafka and file systems that a user can fix."""
+"""Explains, in one line each, the errors of Spark, Kafka and file systems that a user can fix."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def blame(error: Exception) -> str | None:
 def last_raised(text: str) -> str:
     """Return the last exception in a Python traceback within the text, or else the first line.
 
-    An exception of Java is one line with its class and message, never the name of an object.
+    A Java exception is one line with its class and message, never the name of an object.
     """
     found: list[str] = _RAISED.findall(text)
     if not found or found[-1].startswith("Py4J"):
@@ -117,7 +117,7 @@ def last_raised(text: str) -> str:
 
 
 def cause_of(error: Exception) -> str:
-    """Return an exception and its message in one line. For an error of Java, its first cause."""
+    """Return an exception and its message in one line. For a Java error, its first cause."""
     text = str(error).strip()
     own = f"{type(error).__name__}: {text.split(_NEWLINE, 1)[0]}"
     return (_java_cause(text) or own) if type(error).__name__.startswith("Py4J") else own

@@ -277,7 +277,7 @@ def _union(name: str) -> str:
 
 
 def _later(gold: Gold) -> str:
-    """Return the condition that row `s` is later than row `t`."""
+    """Return a condition that is true if row `s` is later than row `t`."""
     if gold.order not in PAIRWISE:
         return f"s.{POSITION} > t.{POSITION}"
     one_log = f"(s.{POSITION}.topic = t.{POSITION}.topic AND s.{POSITION}.partition = t.{POSITION}.partition)"

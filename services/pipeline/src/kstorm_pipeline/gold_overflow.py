@@ -114,8 +114,8 @@ def divide(gold: Gold, made: DataFrame, keys: DataFrame) -> tuple[DataFrame, Dat
 
 
 def renamed_keys(gold: Gold, made: DataFrame, keys: DataFrame) -> tuple[DataFrame, Column]:
-    """Return `keys` with names that `made` does not have, and the condition that a row has one of
-    them."""
+    """Return `keys` with names that `made` does not have, and a condition that is true if a
+    row has one of them."""
     columns = quoted(gold.keys)
     names = [spare(made.columns, f"key_{place}") for place in range(len(columns))]
     others = [name for name in keys.columns if name not in gold.keys]

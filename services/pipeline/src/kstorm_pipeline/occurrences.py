@@ -108,7 +108,7 @@ def _header(name: str) -> Column:
 
 
 def _has_lineage(headers: str) -> Column:
-    """Return the condition that the headers identify one record of one message.
+    """Return a condition that is true if the headers identify one record of one message.
 
     All four are required. With fewer, two occurrences could have the same name.
     """

@@ -108,7 +108,7 @@ def times_fit(value: Column, kind: DataType) -> Column | None:
 
 
 def texts_fit(value: Column, kind: DataType) -> Column | None:
-    """Return the condition that all texts in a value are UTF-8. None if its type has none."""
+    """Return a condition that is true if all texts in a value are UTF-8. None if its type has none."""
     return _all_fit(value, kind, _text_fits)
 
 
@@ -126,7 +126,10 @@ _Fits: TypeAlias = "Callable[[Column, DataType], Column | None]"
 
 
 def _all_fit(value: Column, kind: DataType, fits: _Fits) -> Column | None:
-    """Return the condition that all simple values in a value fit. None if `fits` is for none."""
+    """Return a condition that is true if all simple values in a value fit.
+
+    None if `fits` returns None for all of them.
+    """
     if isinstance(kind, StructType):
         parts = [_all_fit(value.getField(each.name), each.dataType, fits) for each in kind]
     elif isinstance(kind, ArrayType):

@@ -126,7 +126,7 @@ def _may_hold(batch: Batch) -> Column:
 
 
 def _within(spans: Iterable[IntegerSpan]) -> str:
-    """Return the SQL condition that a row's source is in one of the spans.
+    """Return an SQL condition that is true if a row's source is in one of the spans.
 
     Building it from Column objects takes longer than evaluating it.
     """

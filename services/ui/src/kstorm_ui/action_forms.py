@@ -25,7 +25,7 @@ class RequestedAction(NamedTuple):
     what: str
     """The object of the action, if it is not the whole topology."""
     act: Act
-    meant: SelectedLetters | None = None
+    selected: SelectedLetters | None = None
     """The selected dead letters, if the action applies to dead letters."""
 
 
@@ -52,7 +52,7 @@ def requested_action(
             return RequestedAction("", operator_actions.deactivate(where))
         case "drain":
             return RequestedAction("", operator_actions.drain(where, _number(fields, "timeout")))
-    meant, note = selected_by(fields), fields.get("note", "").strip()[:_MOST_NOTE]
+    selected, note = selected_by(fields), fields.get("note", "").strip()[:_MOST_NOTE]
     match verb:
         case "replay":
             rate, limit = _number(fields, "rate"), _whole(fields, "limit", 1, _MOST)
@@ -61,20 +61,20 @@ def requested_action(
                     f"rate: {fields['rate']!r}: give 0.001 per second or more, or nothing"
                 )
             act = operator_actions.replay(
-                where, meant, rate=rate, limit=limit, note=note, by_stages="stages" in fields
+                where, selected, rate=rate, limit=limit, note=note, by_stages="stages" in fields
             )
         case "edit":
-            if meant.number is None:
+            if selected.number is None:
                 raise ConfigError("Choose one dead letter")
             if state.outline is None:
                 raise ConfigError(no_outline(state.name))
             value = fields.get("value", "").replace("\r\n", "\n").encode()
-            act = operator_actions.edit(where, state.outline, meant.number, value, note)
+            act = operator_actions.edit(where, state.outline, selected.number, value, note)
         case _:
-            if meant.number is None and not meant.wanted.group:
+            if selected.number is None and not selected.wanted.group:
                 raise ConfigError("Choose one dead letter, or a group")
-            act = operator_actions.discard(where, meant, note)
-    return RequestedAction(str(meant), act, meant)
+            act = operator_actions.discard(where, selected, note)
+    return RequestedAction(str(selected), act, selected)
 
 
 def _run_by_pod(

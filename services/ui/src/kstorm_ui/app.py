@@ -40,7 +40,7 @@ def make_app(site: Site, token: str = "", user_header: str = "") -> ASGIApp:
         running = asyncio.create_task(collector.run())
         yield
         await collector.stop()
-        await asyncio.to_thread(site.deeds.close)
+        await asyncio.to_thread(site.background.close)
         site.close()
         running.cancel()
         with suppress(asyncio.CancelledError):

@@ -96,16 +96,16 @@ class BackgroundActions:
                     f"{other.who} started it at {formatting.moment(other.begun)} UTC; "
                     "wait until it is over"
                 )
-        deed = BackgroundAction(verb, what, who, self._closing, self._ended)
-        kept.insert(0, deed)
+        action = BackgroundAction(verb, what, who, self._closing, self._ended)
+        kept.insert(0, action)
         for old in [each for each in kept[MOST_KEPT:] if each.over.is_set()]:
             kept.remove(old)
         thread = threading.Thread(
-            target=self._run, args=(deed, act), name=f"{verb} {topology}", daemon=True
+            target=self._run, args=(action, act), name=f"{verb} {topology}", daemon=True
         )
         self._threads = {each for each in self._threads if each.is_alive()} | {thread}
         thread.start()
-        return deed
+        return action
 
     def close(self) -> None:
         """Make waiting actions give up, so that they record this in their events."""
@@ -114,11 +114,11 @@ class BackgroundActions:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _run(self, deed: BackgroundAction, act: Act) -> None:
+    def _run(self, action: BackgroundAction, act: Act) -> None:
         try:
-            deed.end(DONE, act(deed))
+            action.end(DONE, act(action))
         except KstormError as error:
-            deed.end(FAILED, str(error))
+            action.end(FAILED, str(error))
         except Exception as error:
-            log.exception("%s %s", deed.verb, deed.what)
-            deed.end(FAILED, f"{type(error).__name__}: see the web UI's log")
+            log.exception("%s %s", action.verb, action.what)
+            action.end(FAILED, f"{type(error).__name__}: see the web UI's log")

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kstorm.errors import KstormError, NoBrokerError
 from kstorm.runtime.kafka.lag import Lags
 from kstorm_ui.history import SAMPLE_SECS
-from kstorm_ui.sources.report import Source, TopologyReport
+from kstorm_ui.sources.report import ReportSource, TopologyReport
 from kstorm_ui.topology_memory import TopologyMemory
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Collector:
     """Polls until it is stopped. `problem` is the reason why the last poll failed, or ""."""
 
     def __init__(
-        self, source: Source, lag_of: LagOf = lambda report: {}, every: float = SAMPLE_SECS
+        self, source: ReportSource, lag_of: LagOf = lambda report: {}, every: float = SAMPLE_SECS
     ) -> None:
         self.source = source
         self.problem = ""

@@ -58,25 +58,25 @@ class ActionTarget(NamedTuple):
 
 
 def activate(where: ActionTarget) -> Act:
-    def act(deed: BackgroundAction) -> str:
+    def act(action: BackgroundAction) -> str:
         with _recorded(where, "activate"), where.topologies() as found:
-            return activation.activate(found, where.name, deed.wait)
+            return activation.activate(found, where.name, action.wait)
 
     return act
 
 
 def deactivate(where: ActionTarget) -> Act:
-    def act(deed: BackgroundAction) -> str:
+    def act(action: BackgroundAction) -> str:
         with _recorded(where, "deactivate"), where.topologies() as found:
-            return activation.deactivate(found, where.name, where.who, deed.wait)
+            return activation.deactivate(found, where.name, where.who, action.wait)
 
     return act
 
 
 def drain(where: ActionTarget, timeout: float | None) -> Act:
-    def act(deed: BackgroundAction) -> str:
+    def act(action: BackgroundAction) -> str:
         with _recorded(where, "drain"), where.topologies() as found:
-            return activation.drain(found, where.name, timeout, where.who, deed.wait)
+            return activation.drain(found, where.name, timeout, where.who, action.wait)
 
     return act
 
@@ -87,15 +87,15 @@ def by_pod(cluster: Cluster, name: str, who: str, verb: str, *options: str) -> A
     Used where the web UI cannot reach the topology's ZooKeeper.
     """
 
-    def act(deed: BackgroundAction) -> str:
-        own, out, errors = cluster.another(), _CommandOutput(deed), StringIO()
+    def act(action: BackgroundAction) -> str:
+        own, out, errors = cluster.another(), _CommandOutput(action), StringIO()
         pod = PodCommand(own, find_topology(own, name), "spout", "acker")
         if pod.run(verb, *options, "--", name, out=out, errors=errors, quiet=True, who=who):
             raise ControlError(
                 " ".join(errors.getvalue().removeprefix("kstorm: ").split())
                 or f"{pod} could not run the command"
             )
-        return deed.said
+        return action.said
 
     return act
 
@@ -103,13 +103,13 @@ def by_pod(cluster: Cluster, name: str, who: str, verb: str, *options: str) -> A
 class _CommandOutput(StringIO):
     """Output of a command. Its last line is the progress, and in the end the result."""
 
-    def __init__(self, deed: BackgroundAction) -> None:
+    def __init__(self, action: BackgroundAction) -> None:
         super().__init__()
-        self._deed = deed
+        self._action = action
 
     def flush(self) -> None:
         if lines := self.getvalue().splitlines():
-            self._deed.said = lines[-1]
+            self._action.said = lines[-1]
 
 
 def scale(
@@ -134,7 +134,7 @@ def scale(
 
 def replay(
     where: ActionTarget,
-    meant: SelectedLetters,
+    selected: SelectedLetters,
     *,
     rate: float | None,
     limit: int | None,
@@ -144,19 +144,22 @@ def replay(
     """Return the action of `kstorm dlq replay`. It then follows the outcome of the replays for a
     limited time."""
 
-    def act(deed: BackgroundAction) -> str:
+    def act(action: BackgroundAction) -> str:
         with recorded(
-            where.name, "replay", str(meant), said=note, who=where.who, settings=where.settings
+            where.name, "replay", str(selected), said=note, who=where.who, settings=where.settings
         ) as told:
             found, others = replayable(
-                where.settings, where.name, meant.letters(where.settings, where.name), force=False
+                where.settings,
+                where.name,
+                selected.letters(where.settings, where.name),
+                force=False,
             )
             letters = found[:limit]
             if not letters:
                 raise ControlError(f"no replay was ordered: {'; '.join(others)}")
-            told.what = numbers_of(letters, meant.wanted.group)
+            told.what = numbers_of(letters, selected.wanted.group)
             begin = _end_of_events(where)
-            many = by_stages and meant.number is None and len(letters) > 1
+            many = by_stages and selected.number is None and len(letters) > 1
             told.outcome = request_replays(
                 where.settings,
                 where.name,
@@ -166,7 +169,7 @@ def replay(
                 note=note,
                 by_stages=many,
             )
-        return _follow(deed, where, letters, begin, told.outcome)
+        return _follow(action, where, letters, begin, told.outcome)
 
     return act
 
@@ -175,7 +178,7 @@ def edit(where: ActionTarget, outline: Outline, number: int, value: bytes, note:
     """Return the action of `kstorm dlq edit`, except that the scheme reads the value only when the
     spout emits the message."""
 
-    def act(deed: BackgroundAction) -> str:
+    def act(action: BackgroundAction) -> str:
         with recorded(
             where.name, "edit", str(number), said=note, who=where.who, settings=where.settings
         ) as told:
@@ -187,21 +190,21 @@ def edit(where: ActionTarget, outline: Outline, number: int, value: bytes, note:
             told.outcome = request_edited_replay(
                 where.settings, where.name, one, value, who=where.who, note=note
             )
-        return _follow(deed, where, [one], begin, told.outcome)
+        return _follow(action, where, [one], begin, told.outcome)
 
     return act
 
 
-def discard(where: ActionTarget, meant: SelectedLetters, note: str) -> Act:
+def discard(where: ActionTarget, selected: SelectedLetters, note: str) -> Act:
     """Return the action of `kstorm dlq discard`."""
 
     def act(_: BackgroundAction) -> str:
         with recorded(
-            where.name, "discard", str(meant), said=note, who=where.who, settings=where.settings
+            where.name, "discard", str(selected), said=note, who=where.who, settings=where.settings
         ) as told:
-            letters = meant.letters(where.settings, where.name)
+            letters = selected.letters(where.settings, where.name)
             check_discardable(where.name, letters)
-            told.what = numbers_of(letters, meant.wanted.group)
+            told.what = numbers_of(letters, selected.wanted.group)
             told.outcome = discard_all(where.settings, where.name, letters)
         return told.outcome
 
@@ -227,7 +230,7 @@ def _end_of_events(where: ActionTarget) -> int | None:
 
 
 def _follow(
-    deed: BackgroundAction,
+    action: BackgroundAction,
     where: ActionTarget,
     letters: Sequence[NumberedLetter],
     begin: int | None,
@@ -237,27 +240,27 @@ def _follow(
 
     The action itself is already finished, so that others may start.
     """
-    deed.end("done", ordered)
+    action.end("done", ordered)
     if begin is None or not _following.acquire(blocking=False):
         return ordered
     try:
-        for told in _outcomes(deed, where, letters, begin):
-            deed.said = f"{ordered}: {told}"
+        for told in _outcomes(action, where, letters, begin):
+            action.said = f"{ordered}: {told}"
     except KstormError as error:
-        return f"{deed.said}; the other outcomes are not known: {error}"
+        return f"{action.said}; the other outcomes are not known: {error}"
     finally:
         _following.release()
-    return deed.said
+    return action.said
 
 
 def _outcomes(
-    deed: BackgroundAction, where: ActionTarget, letters: Sequence[NumberedLetter], begin: int
+    action: BackgroundAction, where: ActionTarget, letters: Sequence[NumberedLetter], begin: int
 ) -> Iterator[str]:
     """Yield a description each time that more outcomes are known."""
     left = {f"{one.number} ({place_of(one.letter)})" for one in letters}
     ended, deadline = Counter[str](), monotonic() + _FOLLOW_SECS
     for record in follow_topic(where.settings, NamesOf(where.name).events_topic, begin):
-        if deed.closing or monotonic() > deadline:
+        if action.closing or monotonic() > deadline:
             return
         value = record.value() if record is not None else None
         try:

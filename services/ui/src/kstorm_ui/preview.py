@@ -28,7 +28,7 @@ class Preview(msgspec.Struct, frozen=True):
     """Contents of an action's page. With a `problem` the page has no form."""
 
     problem: str = ""
-    meant: SelectedLetters | None = None
+    selected: SelectedLetters | None = None
     letters: Sequence[NumberedLetter] = ()
     others: Mapping[str, int] = {}
     """Reasons why selected dead letters are left out, with their counts."""
@@ -45,45 +45,49 @@ async def preview(
         if settings_of(state.bootstrap, state.zookeeper) is None and not runs_by_pod(site, verb):
             raise ConfigError(NOT_TOLD)
         return Preview()
-    meant = selected_by(fields)
+    selected = selected_by(fields)
     if verb == "edit":
-        if meant.number is None:
+        if selected.number is None:
             raise ConfigError("Choose one dead letter")
         if state.outline is None:
             raise ConfigError(no_outline(state.name))
-        ask = partial(_edited, outline=state.outline, meant=meant)
+        ask = partial(_edited, outline=state.outline, selected=selected)
     else:
-        ask = partial(_replayed if verb == "replay" else _discarded, meant=meant)
-    found, problem = await site.ask_kafka((verb, meant), state, ask)
+        ask = partial(_replayed if verb == "replay" else _discarded, selected=selected)
+    found, problem = await site.ask_kafka((verb, selected), state, ask)
     return Preview(problem=problem) if found is None else found
 
 
-def _replayed(settings: Settings, topology: str, meant: SelectedLetters) -> Preview:
-    letters, others = replayable(settings, topology, meant.letters(settings, topology), force=False)
+def _replayed(settings: Settings, topology: str, selected: SelectedLetters) -> Preview:
+    letters, others = replayable(
+        settings, topology, selected.letters(settings, topology), force=False
+    )
     if not letters:
         raise ControlError(f"None of these dead letters can be replayed: {'; '.join(others)}")
-    return _of(meant, letters, others)
+    return _of(selected, letters, others)
 
 
-def _discarded(settings: Settings, topology: str, meant: SelectedLetters) -> Preview:
-    letters = meant.letters(settings, topology)
+def _discarded(settings: Settings, topology: str, selected: SelectedLetters) -> Preview:
+    letters = selected.letters(settings, topology)
     check_discardable(topology, letters)
-    return _of(meant, letters, {})
+    return _of(selected, letters, {})
 
 
-def _edited(settings: Settings, topology: str, outline: Outline, meant: SelectedLetters) -> Preview:
-    one = read_one(settings, topology, meant.number or 0)
+def _edited(
+    settings: Settings, topology: str, outline: Outline, selected: SelectedLetters
+) -> Preview:
+    one = read_one(settings, topology, selected.number or 0)
     if why := why_no_edit(settings, outline, one):
         raise ControlError(f"{one.number} cannot be edited: {why}")
-    return Preview(meant=meant, letters=[one], value=form_text(one.letter.value))
+    return Preview(selected=selected, letters=[one], value=form_text(one.letter.value))
 
 
 def _of(
-    meant: SelectedLetters, letters: Sequence[NumberedLetter], others: Mapping[str, int]
+    selected: SelectedLetters, letters: Sequence[NumberedLetter], others: Mapping[str, int]
 ) -> Preview:
     """Preview a selection, limited to dead letters that exist now."""
     return Preview(
-        meant=meant.upto(max(one.number for one in letters)), letters=letters, others=others
+        selected=selected.upto(max(one.number for one in letters)), letters=letters, others=others
     )
 
 

@@ -20,7 +20,7 @@ from kstorm_ui.settings import UiSettings, settings_of
 from kstorm_ui.site import Site
 from kstorm_ui.sources.kubernetes import KubernetesSource
 from kstorm_ui.sources.local import LocalSource
-from kstorm_ui.sources.report import Source, TopologyReport
+from kstorm_ui.sources.report import ReportSource, TopologyReport
 
 _STOP_SECS: Final = 3
 _SILENT_SECS: Final = 30.0
@@ -31,7 +31,7 @@ _VIEWERS: Final = 256
 def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C. Raises `KstormError` if it cannot start."""
     collector = Collector(_source(settings), LagOfAll())
-    server = PageServer(
+    server = UiServer(
         collector,
         settings.token(),
         settings.user_header,
@@ -45,7 +45,7 @@ def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
     server.run(sockets=[listener])
 
 
-class PageServer(uvicorn.Server):
+class UiServer(uvicorn.Server):
     """Serves the web UI. At its end it disconnects all viewers, because uvicorn would wait for
     them."""
 
@@ -77,7 +77,7 @@ class PageServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _source(settings: UiSettings) -> Source:
+def _source(settings: UiSettings) -> ReportSource:
     if settings.runs is not None:
         if not settings.runs.is_dir():
             raise ConfigError(

@@ -27,7 +27,7 @@ from kstorm_ui.sources import messages
 from kstorm_ui.sources.kubernetes import KubernetesSource
 from kstorm_ui.status_line import StatusLine, status_line
 from kstorm_ui.time_windows import WINDOWS
-from kstorm_ui.timeline import Mark, marks_of
+from kstorm_ui.timeline import TimelineMark, marks_of
 from kstorm_ui.topology_memory import TopologyMemory
 from kstorm_ui.topology_state import TopologyState
 
@@ -64,9 +64,9 @@ class Site:
         )
         self.actions = actions if self.cluster is not None else actions - {"scale"}
         """The allowed actions that are possible in this environment."""
-        self.deeds = BackgroundActions(self._changed)
+        self.background = BackgroundActions(self._changed)
         self.desk = DeskReader()
-        self.asked = QueryCache(4)
+        self.queries = QueryCache(4)
         # Each query uses a core for seconds, and up to 64 MB of prefetched records.
         self.read = QueryCache(2)
         self._templates = Environment(
@@ -79,13 +79,13 @@ class Site:
         )
         self._templates.globals |= {
             "actions": self.actions,
-            "deeds": self.deeds,
+            "background": self.background,
             "graph_of": graph,
             "limits": messages,
             "SelectedLetters": SelectedLetters,
-            "offers": available_actions,
+            "available": available_actions,
             "show_logs": show_logs,
-            "showing": redaction,
+            "redaction": redaction,
             "status_of": self.status_of,
             "texts": formatting,
             "unit": "processes" if self.cluster is None else "pods",
@@ -94,16 +94,16 @@ class Site:
         }
 
     def _changed(self) -> None:
-        self.asked.forget()
+        self.queries.forget()
         self.desk.forget()
 
     def close(self) -> None:
         """Let no request wait any longer, because the web UI shuts down."""
-        self.asked.close()
+        self.queries.close()
         self.read.close()
         self.desk.close()
 
-    def marks(self, state: TopologyState) -> list[Mark]:
+    def marks(self, state: TopologyState) -> list[TimelineMark]:
         """Return the marks of a topology's timeline, oldest first."""
         memory = self.collector.memories.get(state.name)
         seen = memory.timeline.marks if memory is not None else ()
@@ -141,7 +141,7 @@ class Site:
         settings = settings_of(state.bootstrap, state.zookeeper)
         if settings is None:
             return None, QueryProblem(NOT_TOLD)
-        return await self.asked.answer((name, state.name), partial(ask, settings, state.name))
+        return await self.queries.answer((name, state.name), partial(ask, settings, state.name))
 
     def both(self, path: str, template: str, make: Make) -> list[Route]:
         """Return the routes of a page and its JSON."""

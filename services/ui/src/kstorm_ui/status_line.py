@@ -7,7 +7,7 @@ import msgspec
 
 from kstorm.operations.status.bottlenecks import describe
 from kstorm_ui.desk_counts import DeskCounts
-from kstorm_ui.timeline import Mark
+from kstorm_ui.timeline import TimelineMark
 from kstorm_ui.topology_state import TopologyState
 from kstorm_ui.troubles import grouped_causes, troubles_of
 
@@ -42,12 +42,12 @@ class StatusLine(msgspec.Struct, frozen=True):
     more: int
     """Number of further causes."""
     counts: DeskCounts
-    last: Mark | None
+    last: TimelineMark | None
     """The newest event, of an operator or of a process."""
 
 
 def status_line(
-    state: TopologyState, counts: DeskCounts, marks: Sequence[Mark], p99: float | None
+    state: TopologyState, counts: DeskCounts, marks: Sequence[TimelineMark], p99: float | None
 ) -> StatusLine:
     """Sum up a topology. `marks` are in order of time."""
     word, level = _health(state)

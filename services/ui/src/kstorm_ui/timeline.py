@@ -28,7 +28,7 @@ KINDS: Final[Mapping[str, str]] = {
 _DEPLOYS: Final = re.compile("deploy|upgrade|restart|prepare|roll")
 
 
-class Mark(msgspec.Struct, frozen=True):
+class TimelineMark(msgspec.Struct, frozen=True):
     at: float
     """Unix time."""
     kind: str
@@ -40,7 +40,7 @@ class Timeline:
     """Changes of one topology's processes between polls."""
 
     def __init__(self) -> None:
-        self._marks: deque[Mark] = deque(maxlen=_MOST)
+        self._marks: deque[TimelineMark] = deque(maxlen=_MOST)
         self._names: dict[str, list[str]] = {}
         self._component_of: dict[str, str] = {}
         self._before: dict[str, tuple[Any, frozenset[int]] | None] = {}
@@ -111,10 +111,12 @@ class Timeline:
             names = self._names[kind]
             if name not in names:
                 names.append(name)
-            self._marks[self._marks.index(last)] = Mark(last.at, kind, self._said(kind, names))
+            self._marks[self._marks.index(last)] = TimelineMark(
+                last.at, kind, self._said(kind, names)
+            )
             return
         self._names[kind] = [name]
-        self._marks.append(Mark(clock, kind, self._said(kind, [name])))
+        self._marks.append(TimelineMark(clock, kind, self._said(kind, [name])))
 
     def _said(self, kind: str, names: Sequence[str]) -> str:
         """Name the processes, or only their components if there are many."""
@@ -133,14 +135,14 @@ class Timeline:
         return f"{_SAID[kind]} {len(names)} processes of {_listed(list(components))}"
 
     @property
-    def marks(self) -> Sequence[Mark]:
+    def marks(self) -> Sequence[TimelineMark]:
         """The marks, oldest first."""
         return list(self._marks)
 
 
-def marks_of(events: Iterable[Event]) -> list[Mark]:
+def marks_of(events: Iterable[Event]) -> list[TimelineMark]:
     return [
-        Mark(
+        TimelineMark(
             event.at / 1000,
             "deployment" if _DEPLOYS.search(event.verb) else "operator",
             " ".join(filter(None, [event.verb, event.what, f"by {event.who}"])),

@@ -22,7 +22,7 @@ from kstorm_ui.topology_state import (
     ComponentState,
     EdgeState,
     ProcessState,
-    TaskState,
+    TaskRow,
     TopologyState,
 )
 
@@ -288,7 +288,7 @@ def _newest_error(pages: Iterable[Mapping[str, Any]]) -> tuple[str, float | None
     return min(errors, key=lambda error: inf if error[1] is None else error[1], default=("", None))
 
 
-def _tasks(looked: _Look, component: str) -> Sequence[TaskState]:
+def _tasks(looked: _Look, component: str) -> Sequence[TaskRow]:
     lags = looked.lags.get(component, {})
     pages = [(process.name, process.status or {}) for process in looked.of(component)]
     told = _told_of_tasks([page for _, page in pages])
@@ -302,7 +302,7 @@ def _tasks(looked: _Look, component: str) -> Sequence[TaskState]:
             if counts["executed"] is not None:
                 counts["executed"] -= told.get(task, {}).get("ticks", 0)
             counts["waits_for"] = told.get(task, {}).get("waits_for", "")
-            found.append(TaskState(task=task, process=name, lag=lags.get(task), **counts))
+            found.append(TaskRow(task=task, process=name, lag=lags.get(task), **counts))
     return sorted(found, key=lambda each: each.task)
 
 

@@ -9,7 +9,7 @@ from kstorm.introspection.outline import Outline
 from kstorm.operations.status.bottlenecks import Bottleneck
 
 
-class TaskState(msgspec.Struct, frozen=True):
+class TaskRow(msgspec.Struct, frozen=True):
     """A task, with the counts that its process reports."""
 
     task: int
@@ -132,7 +132,7 @@ class TopologyState(msgspec.Struct, frozen=True):
     """Unix time of the poll."""
     processes: Mapping[str, Sequence[ProcessState]]
     """Processes by component."""
-    tasks: Mapping[str, Sequence[TaskState]]
+    tasks: Mapping[str, Sequence[TaskRow]]
     seen: float
     """Seconds since the web UI first saw it."""
     answered: bool

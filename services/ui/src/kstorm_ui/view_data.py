@@ -12,7 +12,7 @@ from kstorm.runtime.service.status_counters import StatusCounters
 from kstorm_ui.history import HistoryPoint
 from kstorm_ui.time_windows import TimeWindow
 from kstorm_ui.topology_memory import TopologyMemory
-from kstorm_ui.topology_state import ComponentState, TaskState, TopologyState
+from kstorm_ui.topology_state import ComponentState, TaskRow, TopologyState
 from kstorm_ui.troubles import grouped_causes, troubles_of
 
 _SKEW: Final = 3.0
@@ -92,7 +92,7 @@ def _row(state: ComponentState, figures: StatusCounters) -> ComponentRow:
     )
 
 
-def skew(tasks: Sequence[TaskState]) -> float | None:
+def skew(tasks: Sequence[TaskRow]) -> float | None:
     """Return the ratio of the busiest task's load to the median. None if tasks report no load."""
     loads = [task.executed if task.executed is not None else task.emitted for task in tasks]
     known = [load for load in loads if load is not None]

@@ -101,11 +101,11 @@ def edit(
         return
     if not yes:
         confirm("edit", options.name, 1)
-    with recorded(options.name, "edit", f"{number}", said=note, settings=options.settings) as deed:
-        deed.outcome = request_edited_replay(
+    with recorded(options.name, "edit", f"{number}", said=note, settings=options.settings) as event:
+        event.outcome = request_edited_replay(
             options.settings, options.name, one, new, who=operator(), note=note
         )
-    said = deed.outcome if json else f"{deed.outcome}: `kstorm events` shows the outcome"
+    said = event.outcome if json else f"{event.outcome}: `kstorm events` shows the outcome"
     print_outcome(options.name, said, json=json)
 
 

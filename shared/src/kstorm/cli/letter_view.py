@@ -91,7 +91,7 @@ def json_of_group(group: LetterGroup) -> str:
 
 
 def fields_of(one: NumberedLetter) -> Iterator[tuple[str, str]]:
-    """Yield name and text of every part of a letter."""
+    """Yield the name and the text of every part of a letter."""
     letter, error = one.letter, one.letter.error
     yield "number", str(one.number)
     yield "group", fingerprint(letter)

@@ -27,7 +27,7 @@ _SHOWN: Final = 20
 def compare(
     storm: Annotated[str, typer.Argument(metavar="STORM_TOPIC", help="The topic of Storm's sink.")],
     kstorm: Annotated[
-        str, typer.Argument(metavar="KSTORM_TOPIC", help="The topic of kstorm's sink.")
+        str, typer.Argument(metavar="KSTORM_TOPIC", help="The topic that kstorm's sink writes.")
     ],
     key: Annotated[
         str, typer.Option("--key", metavar="REGEX", help="Compare only keys that match.")

@@ -1,4 +1,4 @@
-"""`kstorm migrate offsets`: let a KafkaSpout continue where a Kafka spout of Storm stopped.
+"""`kstorm migrate offsets`: let a KafkaSpout continue where Storm's Kafka spout stopped.
 
 kstorm migrate offsets --group storm-group --topology hello:topology
 kstorm migrate offsets --node /lines/copy --topology hello:topology --yes
@@ -55,7 +55,7 @@ def offsets(
     storm_zookeeper: Annotated[
         str | None,
         typer.Option(
-            "--storm-zookeeper", help="Storm's ZooKeeper. Default: the one of kstorm's spout."
+            "--storm-zookeeper", help="Storm's ZooKeeper. Default: that of kstorm's spout."
         ),
     ] = None,
     storm_root: Annotated[
@@ -76,7 +76,7 @@ def offsets(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Let a KafkaSpout continue at the offsets where a Kafka spout of Storm stopped.
+    """Let a KafkaSpout continue at the offsets where Storm's Kafka spout stopped.
 
     Without --yes the command only shows what it would store. It refuses if Storm or the kstorm
     spout still runs, and if an offset of Storm cannot be used.

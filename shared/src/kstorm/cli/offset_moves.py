@@ -14,7 +14,7 @@ from kstorm.kafka.ports import Partition
 from kstorm.operations.events.audit_log import record_event
 from kstorm.operations.offsets.group_positions import move_positions, positions_of
 from kstorm.operations.offsets.offset_audit import note_moves
-from kstorm.operations.offsets.source_log import PartitionLog, SourceLog, open_log
+from kstorm.operations.offsets.source_log import LogRange, SourceLog, open_log
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
 from kstorm.runtime.kafka.reachable import check_reachable
 from kstorm.runtime.zookeeper.nodes import OffsetNode, OffsetNodes, open_nodes
@@ -49,7 +49,7 @@ def group_of(reading: SpoutOffsets, nodes: Iterable[OffsetNode]) -> str:
 def changes_of(
     reading: SpoutOffsets,
     nodes: OffsetNodes,
-    logs: Mapping[Partition, PartitionLog],
+    logs: Mapping[Partition, LogRange],
     wanted: Mapping[Partition, int],
     owner: TopologyRef | None = None,
 ) -> Changes:

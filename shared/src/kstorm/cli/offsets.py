@@ -28,7 +28,7 @@ from kstorm.cli.options import with_options
 from kstorm.errors import ConfigError
 from kstorm.kafka.ports import Partition
 from kstorm.operations.offsets.group_positions import positions_of
-from kstorm.operations.offsets.source_log import PartitionLog, SourceLog
+from kstorm.operations.offsets.source_log import LogRange, SourceLog
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
 from kstorm.operations.offsets.targets import Target, parse_pair, parse_target
 from kstorm.runtime.base.terminal import Screen
@@ -119,7 +119,7 @@ def reset(
     )
     reading = find_spout_offsets(options)
 
-    def choose(logs: Mapping[Partition, PartitionLog]) -> Mapping[Partition, Target]:
+    def choose(logs: Mapping[Partition, LogRange]) -> Mapping[Partition, Target]:
         return dict.fromkeys(
             logs if not partition else [_partition(logs, number) for number in partition], target
         )
@@ -129,7 +129,7 @@ def reset(
 
 def _move(
     reading: SpoutOffsets,
-    choose: Callable[[Mapping[Partition, PartitionLog]], Mapping[Partition, Target]],
+    choose: Callable[[Mapping[Partition, LogRange]], Mapping[Partition, Target]],
     command: str,
     json: bool,
 ) -> None:
@@ -142,7 +142,7 @@ def _move(
         apply_moves(reading, nodes, log, changes, command, json)
 
 
-def _partition(logs: Mapping[Partition, PartitionLog], number: int) -> Partition:
+def _partition(logs: Mapping[Partition, LogRange], number: int) -> Partition:
     """Return the partition with this number.
 
     Raises `ConfigError` if it does not exist, or if the spout reads several topics.
@@ -162,7 +162,7 @@ def _partition(logs: Mapping[Partition, PartitionLog], number: int) -> Partition
 
 
 def _offsets(
-    log: SourceLog, logs: Mapping[Partition, PartitionLog], targets: Mapping[Partition, Target]
+    log: SourceLog, logs: Mapping[Partition, LogRange], targets: Mapping[Partition, Target]
 ) -> dict[Partition, int]:
     wanted: dict[Partition, int] = {}
     for partition, target in targets.items():
@@ -211,7 +211,7 @@ def _what_counts(
 
 def _table(
     reading: SpoutOffsets,
-    logs: Mapping[Partition, PartitionLog],
+    logs: Mapping[Partition, LogRange],
     nodes: Mapping[Partition, OffsetNode],
     positions: Mapping[Partition, int] | None,
 ) -> Table:
@@ -245,7 +245,7 @@ def _table(
 
 
 def _rows(
-    logs: Mapping[Partition, PartitionLog],
+    logs: Mapping[Partition, LogRange],
     nodes: Mapping[Partition, OffsetNode],
     positions: Mapping[Partition, int] | None,
 ) -> Sequence[Mapping[str, Any]]:

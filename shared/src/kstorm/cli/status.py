@@ -45,8 +45,6 @@ from kstorm.runtime.service.status_counters import format_error
 
 _LOOK_SECS: Final = 2.0
 _KAFKA_PORT: Final = 9092
-_AWAY: Final = "Kafka has been unreachable"
-"""Part of the reason that a process reports while it waits for Kafka."""
 _PROBLEM: Final = 1
 """Exit code if a topology has a problem."""
 
@@ -168,7 +166,7 @@ def show_status(options: RunOptions, name: str, *, watch: bool, window: float, j
 
 def _no_broker(run: RunningTopology, components: Sequence[ComponentStatus]) -> list[str]:
     """Report an outage of Kafka that no process has noticed yet."""
-    if any(_AWAY in why for each in components for why in each.not_ready.values()):
+    if any(each.kafka_away_since is not None for each in components):
         return []
     servers = parse_addresses(run.bootstrap, _KAFKA_PORT)
     why = why_unreachable(servers) if servers else ""

@@ -37,13 +37,13 @@ app = typer.Typer(
 )
 
 
-class Output(Enum):
+class ListFormat(Enum):
     TABLE = "table"
     JSON = "json"
 
 
 _Output = Annotated[
-    Output, typer.Option("--output", "-o", help="Print a table or JSON, as with --json.")
+    ListFormat, typer.Option("--output", "-o", help="Print a table or JSON, as with --json.")
 ]
 
 
@@ -54,7 +54,7 @@ def list_(
     everywhere: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="List the topologies of all namespaces.")
     ] = False,
-    output: _Output = Output.TABLE,
+    output: _Output = ListFormat.TABLE,
     json: Json = False,
 ) -> None:
     """List the topologies on this machine and on Kubernetes."""
@@ -70,7 +70,7 @@ def list_(
             if not rows:
                 raise
             trouble = str(error)
-    if json or output is Output.JSON:
+    if json or output is ListFormat.JSON:
         print_json(rows, pretty=True)
     elif rows:
         _console().print(_list_table(rows))
@@ -84,13 +84,13 @@ def list_(
 @app.command()
 @with_options(RunOptions)
 def describe(
-    options: RunOptions, name: Name, output: _Output = Output.TABLE, json: Json = False
+    options: RunOptions, name: Name, output: _Output = ListFormat.TABLE, json: Json = False
 ) -> None:
     """Show a topology's workloads, images, autoscalers and pods, or its processes here."""
     name = workload_name(name)
     place = options.find(name)
     if isinstance(place, LocalRun):
-        _describe_run(place, json or output is Output.JSON)
+        _describe_run(place, json or output is ListFormat.JSON)
         return
     assert isinstance(place, OnKubernetes)
     cluster = place.open()
@@ -102,7 +102,7 @@ def describe(
         }
         for workload in find_topology(cluster, name)
     ]
-    if json or output is Output.JSON:
+    if json or output is ListFormat.JSON:
         print_json(found, pretty=True)
         return
     first: Any = found[0]["workload"]
@@ -120,11 +120,11 @@ def status(
     name: Name,
     watch: Watch = False,
     window: Window = WINDOW_SECS,
-    output: _Output = Output.TABLE,
+    output: _Output = ListFormat.TABLE,
     json: Json = False,
 ) -> None:
     """Show the status of each component of a topology, and what slows it down."""
-    show_status(options, name, watch=watch, window=window, json=json or output is Output.JSON)
+    show_status(options, name, watch=watch, window=window, json=json or output is ListFormat.JSON)
 
 
 def _local_row(folder: Path, run: RunningTopology) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     topology: str
     component: str
     task: int
-    """Topology-wide id of the task that gave up the message. It is 0 for an acker."""
+    """Topology-wide id of the task that gave up on the message. It is 0 for an acker."""
     reason: str
     """A readable reason: `does not decode: …`, `failed 10 times`."""
     topic: str = ""
@@ -77,7 +77,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For a timed-out message, the task that it waited for and the position of the tuple. The spout
     does not know it, so `kstorm dlq show --why` finds it in the topics on request."""
     version: str = ""
-    """The code that gave up the message: the deployment, and the kstorm release."""
+    """The code that gave up on the message: the deployment, and the kstorm release."""
 
 
 class LetterStamp(msgspec.Struct, frozen=True):
@@ -113,7 +113,7 @@ def kind_of_note(note: Note) -> str:
 
 
 def error_of(error: BaseException) -> LetterError:
-    """Describe an exception raised by the component that gives up the message."""
+    """Describe an exception raised by the component that gives up on the message."""
     return error_in(note_of(0, error))
 
 

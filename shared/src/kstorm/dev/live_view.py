@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from kstorm.dev.progress_watch import ComponentState, ProgressSnapshot
+from kstorm.dev.progress_watch import ComponentProgress, ProgressSnapshot
 from kstorm.runtime.service.status_counters import format_error, format_seconds
 
 _LINE_SECS: Final = 2.0
@@ -100,7 +100,7 @@ def plain_line(snapshot: ProgressSnapshot, goal: int | None) -> str:
     return " · ".join(parts)
 
 
-def _own(state: ComponentState) -> bool:
+def _own(state: ComponentProgress) -> bool:
     return state.kind in ("spout", "acker")
 
 
@@ -133,7 +133,7 @@ def _table(snapshot: ProgressSnapshot) -> Table:
     return table
 
 
-def _latency(state: ComponentState, share: float) -> str:
+def _latency(state: ComponentProgress, share: float) -> str:
     """Return a latency quantile of the last seconds."""
     seconds = state.recent.latency(share)
     return "–" if seconds is None else format_seconds(seconds)

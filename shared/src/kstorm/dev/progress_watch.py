@@ -17,7 +17,7 @@ _WINDOW_SECS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class ComponentState:
+class ComponentProgress:
     """State of one component at one moment."""
 
     component: str
@@ -43,12 +43,12 @@ class ComponentState:
 class ProgressSnapshot:
     """State of all components at one moment, spouts first, ackers last."""
 
-    components: Sequence[ComponentState]
+    components: Sequence[ComponentProgress]
     down: Sequence[str]
     """Names of processes that do not respond or are not ready."""
 
     @property
-    def spouts(self) -> list[ComponentState]:
+    def spouts(self) -> list[ComponentProgress]:
         """The spouts, which count completed and failed trees."""
         return [state for state in self.components if state.kind == "spout"]
 
@@ -141,10 +141,10 @@ class ProgressWatch:
         before: StatusCounters,
         now: float,
         since: float,
-    ) -> ComponentState:
+    ) -> ComponentProgress:
         lives = [self._lives[worker.name] for worker in workers]
         failed_at, error = max(life.last_error for life in lives)
-        return ComponentState(
+        return ComponentProgress(
             component,
             next((life.kind for life in lives if life.kind), ""),
             len(workers),

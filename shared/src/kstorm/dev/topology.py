@@ -51,7 +51,7 @@ _KAFKA_SETTINGS: Final = {"auto.create.topics.enable": "true", "num.partitions":
 
 
 @dataclass(frozen=True, slots=True)
-class TopologyOptions:
+class LocalRunOptions:
     reference: str
     """The topology: `package.module:attribute`, or a YAML file."""
     topics: tuple[tuple[str, int], ...] = ()
@@ -77,7 +77,7 @@ def main(words: Sequence[str] | None = None) -> int:
     return run_command("kstorm dev", lambda: run(_options(arguments), Screen()))
 
 
-def run(options: TopologyOptions, console: Console) -> int:
+def run(options: LocalRunOptions, console: Console) -> int:
     """Run until `KeyboardInterrupt`. Raises `KstormError` for problems that the user can fix."""
     code = UserCode(options.reference, options.properties)
     topology = code.load()  # fails within a second, before the servers start
@@ -109,7 +109,7 @@ def run(options: TopologyOptions, console: Console) -> int:
 class _DevRun:
     """The processes of a topology, which start again when its code changes."""
 
-    options: TopologyOptions
+    options: LocalRunOptions
     console: Console
     code: UserCode
     directory: Path
@@ -303,8 +303,8 @@ def _provide_sources(topology: Topology, settings: Settings, *, create: bool) ->
         )
 
 
-def _options(arguments: argparse.Namespace) -> TopologyOptions:
-    return TopologyOptions(
+def _options(arguments: argparse.Namespace) -> LocalRunOptions:
+    return LocalRunOptions(
         arguments.reference,
         tuple(map(_topic, arguments.topic)),
         arguments.bootstrap,

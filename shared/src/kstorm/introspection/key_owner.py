@@ -1,4 +1,4 @@
-"""Find the task whose state has a key, which is the task to which the input's grouping sends the
+"""Find the task whose state has a key. It is the task to which the input's grouping sends the
 key's tuples.
 
 A bolt may store anything under any key. So unless the user gives the grouping values, the result is

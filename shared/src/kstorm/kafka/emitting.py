@@ -1,7 +1,7 @@
 """Emits the tuples of messages so that a message that cannot be emitted does not affect the others.
 
 A tuple is rejected if its values do not fit the declaration or are None, or if a grouping raises.
-Then the spout gives up the message without emitting any of its tuples. The other messages are
+Then the spout gives up on the message without emitting any of its tuples. The other messages are
 emitted.
 """
 

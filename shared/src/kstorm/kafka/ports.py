@@ -184,7 +184,7 @@ class PositionReader(Protocol):
 
         It is a `Position` if the latest event time before it was committed too.
 
-        After it was returned, the next call looks it up again. Waits for open transactions.
+        Once an offset has been returned, the next call looks it up again. Waits for open transactions.
         """
 
     def problem(self) -> KstormError | None:

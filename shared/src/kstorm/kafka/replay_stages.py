@@ -75,7 +75,10 @@ class ReplayStages:
         return begun is not None and begun + order.pace <= now_ms
 
     def needless(self, held: Collection[Partition]) -> Iterator[bytes]:
-        """Yield keys of failures in these partitions whose batch has ended, to be deleted."""
+        """Yield the keys of failures to delete.
+
+        Their partition is held, and their batch has ended.
+        """
         for key, failure in self._failures.items():
             if (
                 failure.batch not in self._current

@@ -109,8 +109,8 @@ class SpoutReplays:
         if now < self._next_look:
             return
         self._next_look = now + _LOOK_SECS
-        if held.items() - self._held.items():
-            # The previous owner may have ended requests until now.
+        if self._in_epochs and held.items() - self._held.items():
+            # The transactions in which the previous owner ended requests may still be open.
             self._reader.ask_end()
         self._held = held
         self._take_notice(self._reader.read())

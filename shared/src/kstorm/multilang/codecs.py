@@ -7,6 +7,7 @@ from typing import IO, Any, Final, Protocol
 
 import msgspec
 
+from kstorm.core.msgpack_walk import skip_values
 from kstorm.errors import KstormError
 
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -91,7 +92,7 @@ class MsgpackCodec:
             buffer += chunk
             begin, messages, reason = 0, [], None
             while reason is None:
-                at, left = scan_object(buffer, at, left)
+                at, left, _ = skip_values(buffer, at, left)
                 if left or at > len(buffer):
                     break
                 text = bytes(buffer[begin:at])
@@ -110,76 +111,6 @@ class MsgpackCodec:
             at -= begin
             if len(buffer) > MOST_BYTES:
                 raise GarbageError(f"wrote {len(buffer)} bytes without the end of a message")
-
-
-_FIXED: Final = {
-    0xC0: 0,
-    0xC1: 0,
-    0xC2: 0,
-    0xC3: 0,
-    0xCA: 4,
-    0xCB: 8,
-    0xCC: 1,
-    0xCD: 2,
-    0xCE: 4,
-    0xCF: 8,
-    0xD0: 1,
-    0xD1: 2,
-    0xD2: 4,
-    0xD3: 8,
-    0xD4: 2,
-    0xD5: 3,
-    0xD6: 5,
-    0xD7: 9,
-    0xD8: 17,
-}
-"""Number of bytes after the first one, of types with a fixed length."""
-_SIZED: Final = {
-    0xC4: (1, 0),
-    0xC5: (2, 0),
-    0xC6: (4, 0),
-    0xC7: (1, 1),
-    0xC8: (2, 1),
-    0xC9: (4, 1),
-    0xD9: (1, 0),
-    0xDA: (2, 0),
-    0xDB: (4, 0),
-}
-"""Number of bytes of the length, and of further ones, of binary values, extensions and text."""
-_CONTAINERS: Final = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
-"""Number of bytes of the count, and of objects per entry, of arrays and maps."""
-
-
-def scan_object(buffer: bytearray, at: int, left: int) -> tuple[int, int]:
-    """Skip `left` MessagePack objects from `at` on, as far as the buffer goes.
-
-    Returns the next position and the number of objects that are left. The position is behind the
-    buffer if the last value is incomplete.
-    """
-    size = len(buffer)
-    while left and at < size:
-        first = buffer[at]
-        end, inner = at + 1, 0
-        if 0x80 <= first <= 0x8F:
-            inner = 2 * (first & 0x0F)
-        elif 0x90 <= first <= 0x9F:
-            inner = first & 0x0F
-        elif 0xA0 <= first <= 0xBF:
-            end += first & 0x1F
-        elif first in _FIXED:
-            end += _FIXED[first]
-        elif 0xC0 <= first <= 0xDF:
-            length, more = _SIZED.get(first) or _CONTAINERS[first]
-            if end + length > size:
-                break
-            count = int.from_bytes(buffer[end : end + length])
-            end += length
-            if first in _CONTAINERS:
-                inner = count * more
-            else:
-                end += count + more
-        at, left = end, left - 1 + inner
-    return at, left
 
 
 CODECS: Final[dict[str, Codec]] = {"json": JsonCodec(), "msgpack": MsgpackCodec()}

@@ -17,7 +17,7 @@ Serializer = Literal["json", "msgpack"]
 ABOVE_0: Final = Rule("a number of seconds above 0", lambda value: value > 0)
 EXACTLY_ONCE_REFUSAL: Final = (
     "kstorm cannot undo what a program has kept in its memory: use at_least_once, or write it in "
-    "Python as a bolt of kstorm"
+    "Python as a kstorm bolt"
 )
 
 

@@ -44,7 +44,7 @@ class ShellError(KstormError):
     """A program ended, hung or wrote garbage, or it reported an error."""
 
 
-class Owner(Protocol):
+class ShellOwner(Protocol):
     """The task's component."""
 
     def _hear(self, command: str, message: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ class Shell:
     def __init__(
         self,
         program: Program,
-        owner: Owner,
+        owner: ShellOwner,
         measured: dict[str, float],
         config: Config,
         context: TopologyContext,

@@ -1,4 +1,4 @@
-"""Run a project of streamparse or pystorm unchanged, and mix its components with kstorm's.
+"""Run a streamparse or pystorm project unchanged, and mix its components with kstorm's.
 
     from streamparse import Bolt, Grouping, Spout, Topology
 

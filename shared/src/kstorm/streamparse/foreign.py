@@ -30,16 +30,7 @@ class JavaBolt(Component):
         outputs: Sequence[Any] | None = None,
     ) -> ComponentSpec:
         """Describe a bolt in Java by its class."""
-        return spec_of(
-            "bolt",
-            JavaClass(full_class_name or "of serialized bytes"),
-            full_class_name or cls.__name__,
-            outputs=outputs,
-            name=name,
-            inputs=inputs,
-            par=par,
-            config=config,
-        )
+        return _java("bolt", cls.__name__, name, full_class_name, inputs, par, config, outputs)
 
 
 class JavaSpout(Component):
@@ -58,16 +49,7 @@ class JavaSpout(Component):
         outputs: Sequence[Any] | None = None,
     ) -> ComponentSpec:
         """Describe a spout in Java by its class."""
-        return spec_of(
-            "spout",
-            JavaClass(full_class_name or "of serialized bytes"),
-            full_class_name or cls.__name__,
-            outputs=outputs,
-            name=name,
-            inputs=None,
-            par=par,
-            config=config,
-        )
+        return _java("spout", cls.__name__, name, full_class_name, None, par, config, outputs)
 
 
 class ShellBolt(Component):
@@ -147,11 +129,33 @@ def _program(
     )
 
 
+def _java(
+    kind: Literal["spout", "bolt"],
+    title: str,
+    name: str | None,
+    class_name: str | None,
+    inputs: Inputs,
+    par: int | Mapping[str, int] | None,
+    config: Mapping[str, Any] | None,
+    outputs: Sequence[Any] | None,
+) -> ComponentSpec:
+    return spec_of(
+        kind,
+        JavaClass(class_name or "of serialized bytes"),
+        class_name or title,
+        outputs=outputs,
+        name=name,
+        inputs=inputs,
+        par=par,
+        config=config,
+    )
+
+
 def refuse_java(id: str, spec: ComponentSpec) -> TopologyError:
     """Return the error for a component in Java."""
     if spec.kind == "spout":
         remedy = (
-            "read its topic with a spout of kstorm: kstorm_spec(KafkaSpout(…)) of "
+            "read its topic with a kstorm spout: kstorm_spec(KafkaSpout(…)) of "
             "kstorm.streamparse; or run it as a program: ShellSpout"
         )
     else:

@@ -78,7 +78,7 @@ class _Hosted:
 
 
 class StreamparseBolt(_Hosted, Bolt):
-    """A bolt of streamparse as a bolt of kstorm, for a `TopologyBuilder` or a `BoltTester`."""
+    """A streamparse bolt as a kstorm bolt, for a `TopologyBuilder` or a `BoltTester`."""
 
     @checked()
     def __init__(
@@ -186,7 +186,7 @@ class StreamparseBolt(_Hosted, Bolt):
 
 
 class StreamparseSpout(_Hosted, Spout):
-    """A spout of streamparse as a spout of kstorm, for a `TopologyBuilder`."""
+    """A streamparse spout as a kstorm spout, for a `TopologyBuilder`."""
 
     @checked()
     def __init__(

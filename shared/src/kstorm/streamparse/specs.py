@@ -110,7 +110,7 @@ def kstorm_spec(
     par: Positive = 1,
     config: Mapping[str, Any] | None = None,
 ) -> ComponentSpec:
-    """Put a spout or bolt of kstorm into a streamparse `Topology`, such as a `KafkaSpout`.
+    """Put a kstorm spout or bolt into a streamparse `Topology`, such as a `KafkaSpout`.
 
     `name` defaults to the topology's attribute. The other arguments are those of `Bolt.spec`.
     """

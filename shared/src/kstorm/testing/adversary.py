@@ -117,7 +117,7 @@ class Adversary:
         runs on."""
         name, number = self._process()
         self._cluster.pause(name, number, self.draw(*_HEIRS), sleeps=False)
-        return "poll loop stood still"
+        return "poll loop stopped"
 
     def vanish(self) -> str:
         """Kill a process that does not return before its session expires."""

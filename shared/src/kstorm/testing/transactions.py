@@ -91,9 +91,7 @@ class SimulatedTransaction:
 
     def _leaves(self, out: OutgoingRecord) -> bool:
         """Return True if a record goes outside the cluster, as the records of a replay's end do."""
-        return out.topic == AT_COMMIT or (
-            self._outside is not None and (out.topic not in self._world.topics or out.value is None)
-        )
+        return out.topic == AT_COMMIT or (self._outside is not None and not self._world.stores(out))
 
     @property
     def _next(self) -> Request | None:

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from kstorm.core.ids import NextId
+from kstorm.core.outgoing import OutgoingRecord
 from kstorm.core.user_code import OnError, Steps, awaitable
 from kstorm.errors import KstormError
 from kstorm.testing.consumer_group import ConsumerGroup, GroupMember
@@ -115,6 +116,11 @@ class SimulatedWorld:
     def later(self, act: Callable[[], object], most_steps: int) -> None:
         """Call `act` at a random moment within `most_steps` steps of others."""
         DelayedEvent(self.scheduler, act, int(most_steps ** self.random.random()))
+
+    def stores(self, record: OutgoingRecord) -> bool:
+        """Return True if the logs store a record. They store frames and dead letters. The deletion
+        of a dead letter is stored outside, with the request to replay it."""
+        return record.topic in self.topics and record.value is not None
 
     @property
     def outside(self) -> ExternalTopics | None:

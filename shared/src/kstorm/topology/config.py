@@ -146,7 +146,7 @@ class Config:
     `KSTORM_STATEFUL_SET`)."""
 
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """The user's own settings: any name that is not a setting of kstorm, any value. A component's
+    """The user's own settings: any name that is not a kstorm setting, any value. A component's
     settings are added to the topology's."""
 
     def __post_init__(self) -> None:
@@ -191,7 +191,7 @@ class Config:
         object.__setattr__(self, "own", dict(self.own))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a setting of kstorm or of the user, or `default` if it does not exist."""
+        """Return a setting of kstorm or the user, or `default` if it does not exist."""
         return getattr(self, name) if name in _names() else self.own.get(name, default)
 
     def __getitem__(self, name: str) -> Any:
@@ -259,16 +259,14 @@ _LOOKS_LIKE_OURS = re.compile(r"topology[^a-z]", re.IGNORECASE)
 
 
 def _check_own(name: object) -> None:
-    """Raise `ConfigError` for a name that is probably a misspelt setting of kstorm."""
+    """Raise `ConfigError` for a name that is probably a misspelt kstorm setting."""
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{name!r} is not the name of a setting: use a string")
     known = sorted(_names())
     spelt = re.sub("[^a-z0-9]", "_", name.lower())
     close = get_close_matches(spelt, known, 1, 0.75 if _LOOKS_LIKE_OURS.match(name) else 0.9)
     if name in known:
-        raise ConfigError(
-            f"own has {name!r}, which is a setting of kstorm: pass it to Config itself"
-        )
+        raise ConfigError(f"own has {name!r}, which is a kstorm setting: pass it to Config itself")
     if close or _LOOKS_LIKE_OURS.match(name):
         meant = f"did you mean {close[0]!r}? The" if close else "the"
         raise ConfigError(f"there is no setting {name!r}: {meant} settings are {', '.join(known)}")

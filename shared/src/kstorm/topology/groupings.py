@@ -1,8 +1,9 @@
 """Groupings: declarations of which consumer tasks receive a tuple.
 
-Each class declares the facts that other parts of kstorm need: its name, and whether it groups by
-fields. Flux's `PARTIAL_KEY` and the method `partial_key_grouping` of a `BoltDeclarer` follow from
-the name `partial_key`. `kstorm.core.routing` implements the choice.
+Each class declares the facts that other parts of kstorm need: its name, whether it groups by
+fields, and whether it separates equal values. Flux's `PARTIAL_KEY` and the method
+`partial_key_grouping` of a `BoltDeclarer` follow from the name `partial_key`. `kstorm.core.routing`
+implements the choice.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ class TaskChooser(Protocol):
 class _Named:
     __slots__ = ()
     name: ClassVar[str]
+    separates_equals: ClassVar[bool] = False
+    """True if tuples with the same values may reach different tasks."""
 
     def __str__(self) -> str:
         return self.name
@@ -35,6 +38,7 @@ class ShuffleGrouping(_Named):
     """Select each task in turn, so that all tasks get an equal share."""
 
     name: ClassVar[str] = "shuffle"
+    separates_equals: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class NoneGrouping(_Named):
     """No preference. The same as shuffle, as in Storm."""
 
     name: ClassVar[str] = "none"
+    separates_equals: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class PartialKeyGrouping(KeyedGrouping):
     This balances skewed keys."""
 
     name: ClassVar[str] = "partial_key"
+    separates_equals: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,6 @@ from kstorm.topology.groupings import (
     FieldsGrouping,
     Grouping,
     KeyedGrouping,
-    NoneGrouping,
-    PartialKeyGrouping,
-    ShuffleGrouping,
 )
 from kstorm.topology.positioned import Positioned
 from kstorm.topology.topology import ComponentSpec, Input, Topology
@@ -163,7 +160,7 @@ def _check_split(bolt: ComponentSpec, declared: Input) -> None:
     """Reject a grouping that sends equal keys to different tasks of a bolt."""
     keys = bolt.component.grouped_by()
     grouping = declared.grouping
-    splits = isinstance(grouping, ShuffleGrouping | NoneGrouping | PartialKeyGrouping) or (
+    splits = grouping.separates_equals or (
         isinstance(grouping, FieldsGrouping) and not set(grouping.fields) <= set(keys)
     )
     if len(keys) and bolt.num_tasks > 1 and splits:

@@ -19,7 +19,7 @@ Tuples = Callable[[], Iterable[TridentTuple]]
 class CombinerAggregator(Operation):
     """Make a value of each tuple and combine the values, in any order.
 
-    Tuples are combined before they are sent, so only the combined values travel. Values must be
+    Tuples are combined before they are sent, so only the combined values are sent. Values must be
     encodable with MessagePack.
     """
 

@@ -6,7 +6,7 @@ from typing import Any
 from kstorm.errors import EmitError
 from kstorm.topology import Config, Fields, KeyValueState, TopologyContext
 from kstorm.trident.batches import EMPTY, Batch, FieldSelection, Row
-from kstorm.trident.epochs import Epochs
+from kstorm.trident.epochs import EpochCounter
 from kstorm.trident.operations import Operation
 from kstorm.trident.state import QueryFunction, StateUpdater
 from kstorm.trident.steps import Step, add_answers
@@ -57,7 +57,7 @@ class CustomState:
         self._tuples: list[TridentTuple] = []
         self._given: list[TridentTuple] = []
         self._made: State | None = None
-        self._epochs = Epochs()
+        self._epochs = EpochCounter()
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         self._config, self._context = config, context

@@ -7,7 +7,7 @@ from kstorm.topology import KeyValueState
 _TXID: Final = "x/txid"
 
 
-class Epochs:
+class EpochCounter:
     """Counts a task's epochs.
 
     The number is in the task's own state and thus in the epoch's transaction. An epoch that was not

@@ -17,7 +17,7 @@ from kstorm.fitting import check_fields
 from kstorm.topology import KeyValueState
 from kstorm.topology.keys import key_text
 from kstorm.trident.backends import BackingMap, Owner
-from kstorm.trident.epochs import Epochs
+from kstorm.trident.epochs import EpochCounter
 from kstorm.trident.state import Key
 
 _WRITTEN: Final = "x/p/"
@@ -56,7 +56,7 @@ class ExternalMap:
         self._cache: dict[str, Any] = {}  # values before this epoch
         self._changed: dict[str, Any] = {}  # changes of this epoch
         self._put: dict[str, Any] = {}  # changes of this execution
-        self._epochs = Epochs()
+        self._epochs = EpochCounter()
         self._owner: Owner
 
     def begin(self, state: KeyValueState) -> None:

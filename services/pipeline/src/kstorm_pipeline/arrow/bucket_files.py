@@ -102,7 +102,7 @@ def _described(
 
 
 def _statistics(found: list[pq.FileMetaData]) -> dict[str, dict[str, Any]]:
-    """Return minimum and maximum of each column, if Delta accepts them, and the number of nulls."""
+    """Return the minimum and maximum of each column, if Delta accepts them, and its number of nulls."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}

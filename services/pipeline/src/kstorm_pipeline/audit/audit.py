@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from kstorm_pipeline.audit import checks, output_check
 from kstorm_pipeline.audit.coverage import CoverageAccount
 from kstorm_pipeline.audit.findings import COMPLETE, Finding, Tally, write_findings
-from kstorm_pipeline.audit.letters import lost_tuples, read_letters
+from kstorm_pipeline.audit.kafka import persisted
+from kstorm_pipeline.audit.letters import letter_offsets, lost_tuples, read_letters
 from kstorm_pipeline.audit.message_outcomes import (
     GAP,
     NOT_DUE,
@@ -121,10 +122,8 @@ def _check(
     outcome: AuditOutcome,
     expect: int,
 ) -> None:
-    messages = source_messages(
-        spark, settings, sorted({each.topic for each in known}), outcome.times
-    ).persist()
-    try:
+    topics = sorted({each.topic for each in known})
+    with persisted(source_messages(spark, settings, topics, outcome.times)) as messages:
         of = {(each.topic, each.partition): each for each in windows(messages, outcome.times)}
         every = _all_readings(known, of)
         # Read the stored offsets before the ranges: each offset stored now is in a range by then.
@@ -145,26 +144,24 @@ def _check(
             len(judges),
             sum(each.messages for each in of.values()),
         )
-        judged = judge_messages(spark, messages, judges).persist()
-        try:
+        with (
+            persisted(judge_messages(spark, messages, judges)) as judged,
+            persisted(read_letters(spark, settings)) as letters,
+        ):
             counts = sum_up(judged)
             outcome.tallies = _tallies(judges, counts)
             outcome.complete_until = _complete_until(counts, outcome)
             outcome.findings += checks.cover(judges)
             outcome.findings += checks.population(judges, counts)
-            outcome.findings += checks.dead(judges, read_letters(spark, settings, of.values()))
+            outcome.findings += checks.dead(judges, letter_offsets(letters, of.values()))
             outcome.findings += checks.except_tuples(
-                judged, lost_tuples(spark, settings, of.values()), outcome.tallies
+                judged, lost_tuples(spark, settings, letters, of.values()), outcome.tallies
             )
             if tables.exists(spark, "silver"):
                 made = output_check.made_of(tables.read(spark, "silver"), of.values())
                 outcome.findings += output_check.check_outputs(
                     judged, made, outcome.tallies, expect
                 )
-        finally:
-            judged.unpersist()
-    finally:
-        messages.unpersist()
 
 
 def _all_readings(

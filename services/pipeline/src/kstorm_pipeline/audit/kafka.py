@@ -45,6 +45,16 @@ def read_topic(
 
 
 @contextmanager
+def persisted(frame: DataFrame) -> Iterator[DataFrame]:
+    """Yield a frame that Spark computes once within the block, however often it is used."""
+    frame.persist()
+    try:
+        yield frame
+    finally:
+        frame.unpersist()
+
+
+@contextmanager
 def unless_missing(otherwise: Exception) -> Iterator[None]:
     """Raise the error `otherwise` if a topic that is read within the block does not exist."""
     try:

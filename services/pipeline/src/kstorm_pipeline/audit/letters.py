@@ -30,19 +30,30 @@ _ORIGINS = "root BIGINT, topic STRING, partition INT, offset BIGINT"
 class _NoAckersError(Exception): ...
 
 
+def read_letters(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Return the records of the dead letters' topic.
+
+    The columns are `key`, `letter` (the offset), `discarded`, and `said` (the content).
+    """
+    said = sf.from_json(sf.col("value").cast("string"), _LETTER).alias("said")
+    return read_topic(spark, settings, f"{settings.topology}.__dead_letters").select(
+        sf.col("key").cast("string"),
+        sf.col("offset").alias("letter"),
+        sf.col("value").isNull().alias("discarded"),
+        said,
+    )
+
+
 def lost_tuples(
-    spark: SparkSession, settings: Settings, windows: Iterable[AuditWindow]
+    spark: SparkSession, settings: Settings, letters: DataFrame, windows: Iterable[AuditWindow]
 ) -> DataFrame | None:
     """Return the messages of the windows that have a tuple among the dead letters.
 
+    `letters` is the result of `read_letters`.
     The columns are `topic`, `partition`, `offset`, `letter`, and `why`: the component and the error.
     None if there is no dead letter of a tuple. A letter names only the trees of its tuple. The
     messages of these trees are found in the ackers' topic, which keeps a day.
     """
-    said = sf.from_json(sf.col("value").cast("string"), _LETTER).alias("said")
-    letters = read_topic(spark, settings, f"{settings.topology}.__dead_letters").select(
-        sf.col("offset").alias("letter"), said
-    )
     why = sf.concat_ws(
         ": ",
         sf.coalesce("said.error.component", "said.component"),
@@ -88,28 +99,22 @@ def _origins_of(records: DataFrame, roots: frozenset[int]) -> DataFrame:
     return records.sparkSession.createDataFrame(values, _ORIGINS, verifySchema=False)
 
 
-def read_letters(
-    spark: SparkSession, settings: Settings, windows: Iterable[AuditWindow]
-) -> Letters:
+def letter_offsets(letters: DataFrame, windows: Iterable[AuditWindow]) -> Letters:
     """Return the offsets of the windows that have, or had, a dead letter.
 
-    The key of a discarded letter is still in the topic, without a value.
+    `letters` is the result of `read_letters`. The key of a discarded letter is still in the topic.
     """
-    rows = read_topic(spark, settings, f"{settings.topology}.__dead_letters")
-    said = sf.from_json(
-        sf.col("value").cast("string"), "topic STRING, partition INT, offset BIGINT"
-    )
-    written = rows.where("value IS NOT NULL").select(said.alias("said")).select("said.*")
-    discarded = rows.where("value IS NULL").selectExpr("split(CAST(key AS STRING), '/') AS parts")
+    written = letters.where("NOT discarded").select("said.topic", "said.partition", "said.offset")
+    discarded = letters.where("discarded").selectExpr("split(key, '/') AS parts")
     discarded = discarded.where("size(parts) > 3").selectExpr(
         "parts[0] AS topic",
         "try_cast(parts[1] AS INT) AS partition",
         "try_cast(parts[2] AS BIGINT) AS offset",
     )
     found = within(written.unionByName(discarded), windows)
-    letters: Letters = {}
+    offsets: Letters = {}
     for row in found.distinct().toLocalIterator():
-        letters.setdefault((row["topic"], row["partition"]), Intervals()).add(
+        offsets.setdefault((row["topic"], row["partition"]), Intervals()).add(
             row["offset"], row["offset"] + 1
         )
-    return letters
+    return offsets

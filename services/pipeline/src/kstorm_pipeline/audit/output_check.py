@@ -9,6 +9,7 @@ from pyspark.sql import functions as sf
 
 from kstorm_pipeline.audit.coverage import Intervals
 from kstorm_pipeline.audit.findings import Finding, Tally
+from kstorm_pipeline.audit.kafka import persisted
 from kstorm_pipeline.audit.message_outcomes import DONE, EMPTY, GAP
 from kstorm_pipeline.audit.ranges import SpoutReading
 from kstorm_pipeline.audit.window import within
@@ -43,8 +44,7 @@ def check_outputs(
     rows = judged.join(made, list(_PLACE), "left").withColumn(
         "outputs", sf.coalesce("outputs", sf.lit(0))
     )
-    rows = rows.persist()
-    try:
+    with persisted(rows):
         asked = (
             sf.sum("outputs"),
             sf.count_if(sf.expr(_few(1))),
@@ -60,8 +60,6 @@ def check_outputs(
         strange = rows.where(_STRANGE) if any(row[5] for row in counts) else None
         few = rows.where(_few(expect)) if any(row[6] for row in counts) else None
         return [*_findings(strange, few, expect)]
-    finally:
-        rows.unpersist()
 
 
 def _few(expect: int) -> str:

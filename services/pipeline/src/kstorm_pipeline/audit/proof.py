@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.audit import frames
 from kstorm_pipeline.audit.findings import Finding
-from kstorm_pipeline.audit.kafka import read_topic, unless_missing
+from kstorm_pipeline.audit.kafka import persisted, read_topic, unless_missing
 from kstorm_pipeline.audit.ranges import SpoutReading
 from kstorm_pipeline.errors import PipelineError
 
@@ -60,23 +60,19 @@ def prove(spark: SparkSession, settings: Settings) -> AckerProof | None:
     """Check all trees that the ackers' topic still retains. Return None if there are no ackers."""
     # Read the completions first: every tree they mention is then already in the acker log.
     pattern = rf"{re.escape(settings.topology)}\.[^.]+\.__completions"
-    said = completions_of(read_topic(spark, settings, pattern, pattern=True)).persist()
-    try:
+    with persisted(completions_of(read_topic(spark, settings, pattern, pattern=True))) as said:
         said.count()
         acker = f"{settings.topology}.__acker"
-        with unless_missing(NoAckersError()):
-            records = read_topic(spark, settings, acker)
-            _check_that_frames_are_read(records, acker)
-            told = updates_of(records).persist()
         try:
+            with unless_missing(NoAckersError()):
+                records = read_topic(spark, settings, acker)
+                _check_that_frames_are_read(records, acker)
+                updates = updates_of(records)
+        except NoAckersError:
+            return None
+        with persisted(updates) as told:
             heads = heads_of(read_topic(spark, settings, acker, _WITH_ABORTED))
             return compare(said, told, heads)
-        finally:
-            told.unpersist()
-    except NoAckersError:
-        return None
-    finally:
-        said.unpersist()
 
 
 def _check_that_frames_are_read(rows: DataFrame, topic: str) -> None:
@@ -103,30 +99,24 @@ def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> AckerProof:
 
     The arguments are results of `completions_of`, `updates_of` and `heads_of`.
     """
-    heads = heads.persist()
-    trees = _whole(close(told), heads).persist()
-    try:
-        known = said.join(trees.select("root", "closed"), "root").persist()
-        try:
-            size, unproven = facts_of(known, sf.count("*"), sf.count_if(~sf.col("closed")))
-            findings: list[Finding] = []
-            if unproven:
-                findings += _findings(
-                    known.where(~sf.col("closed")), "reported as complete, but it is not"
-                )
-            # If Kafka has deleted nothing, every reported tree must have a beginning.
-            if said.count() > size and not facts_of(heads, sf.max("head"))[0]:
-                begun = told.where("init")
-                findings += _findings(
-                    said.join(begun, "root", "left_anti"),
-                    "reported as complete, but it never began",
-                )
-            return AckerProof(size, trees.where("closed").count(), findings)
-        finally:
-            known.unpersist()
-    finally:
-        trees.unpersist()
-        heads.unpersist()
+    with (
+        persisted(heads),
+        persisted(_whole(close(told), heads)) as trees,
+        persisted(said.join(trees.select("root", "closed"), "root")) as known,
+    ):
+        size, unproven = facts_of(known, sf.count("*"), sf.count_if(~sf.col("closed")))
+        findings: list[Finding] = []
+        if unproven:
+            findings += _findings(
+                known.where(~sf.col("closed")), "reported as complete, but it is not"
+            )
+        # If Kafka has deleted nothing, every reported tree must have a beginning.
+        if said.count() > size and not facts_of(heads, sf.max("head"))[0]:
+            begun = told.where("init")
+            findings += _findings(
+                said.join(begun, "root", "left_anti"), "reported as complete, but it never began"
+            )
+        return AckerProof(size, trees.where("closed").count(), findings)
 
 
 def _findings(rows: DataFrame, note: str) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.monitor.web_server import WebLimits, WebServer
+from kstorm_pipeline.monitor.web_server import ConnectionLimits, WebServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TEXT = "text/plain; charset=utf-8"
-_LIMITS = WebLimits()
+_LIMITS = ConnectionLimits()
 
 
 @contextmanager
-def serving(monitor: Monitor, port: int, limits: WebLimits = _LIMITS) -> Iterator[WebServer | None]:
+def serving(
+    monitor: Monitor, port: int, limits: ConnectionLimits = _LIMITS
+) -> Iterator[WebServer | None]:
     """Serve the pages on all addresses for the duration of the block. Port 0 serves nothing.
 
     Raises PipelineError if the port is taken.

@@ -25,7 +25,7 @@ _HEAD_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class WebLimits:
+class ConnectionLimits:
     """Limits for a client that doesn't send its request or doesn't read the response."""
 
     seconds: float = 10.0
@@ -43,7 +43,7 @@ class WebServer(ThreadingMixIn, WSGIServer):
     # With the default of 5, a few simultaneous connections make a probe wait for seconds.
     request_queue_size = 128
 
-    def __init__(self, port: int, application: WSGIApplication, limits: WebLimits) -> None:
+    def __init__(self, port: int, application: WSGIApplication, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._open: dict[socket.socket, float] = {}

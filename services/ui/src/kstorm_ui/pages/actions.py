@@ -29,14 +29,14 @@ WhoAsks = Callable[[Request], str]
 
 def routes(site: Site, who: WhoAsks) -> list[Route]:
     """Return a page for each action."""
-    pages = _Pages(site, who)
+    pages = _ActionPages(site, who)
     return [
         Route("/t/{topology}/do/{verb}", pages.show, methods=["GET"]),
         Route("/t/{topology}/do/{verb}", pages.do, methods=["POST"]),
     ]
 
 
-class _Pages:
+class _ActionPages:
     def __init__(self, site: Site, who: WhoAsks) -> None:
         self._site, self._who = site, who
 
@@ -52,14 +52,14 @@ class _Pages:
         try:
             fields = await fields_of(request, _MOST_BYTES)
             wanted = requested_action(self._site, state, verb, fields, self._who(request))
-            deed = self._site.deeds.start(
+            action = self._site.background.start(
                 state.name, verb, wanted.what, self._who(request), wanted.act
             )
         except (ConfigError, ControlError) as error:
             return await self._page(
                 state, verb, fields, str(error), 400 if isinstance(error, ConfigError) else 409
             )
-        await asyncio.to_thread(deed.over.wait, _PATIENCE_SECS)
+        await asyncio.to_thread(action.over.wait, _PATIENCE_SECS)
         return RedirectResponse(_back(state, wanted), 303)
 
     def _refusal(self, state: TopologyState, verb: str) -> Response | None:
@@ -93,8 +93,8 @@ class _Pages:
 
 
 def _back(state: TopologyState, done: RequestedAction) -> str:
-    if done.meant is None:
-        return f"{formatting.path('t', state.name)}#deeds"  # the list is far down the page
-    if done.meant.number is None:
+    if done.selected is None:
+        return f"{formatting.path('t', state.name)}#background-actions"  # the list is far down the page
+    if done.selected.number is None:
         return formatting.path("t", state.name, "letters")
-    return formatting.path("t", state.name, "letters", done.meant.number)
+    return formatting.path("t", state.name, "letters", done.selected.number)

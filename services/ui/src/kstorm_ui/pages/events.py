@@ -13,7 +13,7 @@ from kstorm_ui.redaction import shown_event
 from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site
 from kstorm_ui.sources.letters import events_of
-from kstorm_ui.timeline import Mark
+from kstorm_ui.timeline import TimelineMark
 
 _MOST_SHOWN: Final = 500
 
@@ -27,7 +27,7 @@ class EventsShown(msgspec.Struct, frozen=True):
     count: int
     events: Sequence[Event]
     """The newest events, newest first."""
-    seen: Sequence[Mark]
+    seen: Sequence[TimelineMark]
     """Changes of processes that the web UI has seen, newest first."""
 
 

@@ -67,7 +67,7 @@ async def _find(site: Site, state: TopologyState, text: str) -> FindShown:
         place = source.place if isinstance(source, LocalSource) else None
         if place is not None or site.cluster is not None:
             ask = partial(keys_of, place, site.cluster, state, text)
-            keys, problem = await site.asked.answer(("keys", state.name, text), ask)
+            keys, problem = await site.queries.answer(("keys", state.name, text), ask)
             found += keys or ()
             problems += [str(problem)] if problem else []
     return FindShown(text, found, problems, site.show_values)
@@ -82,7 +82,7 @@ async def _offsets(
         return found, ""
     for spout in outline.readings:
         ask = partial(partitions_of, settings, outline, spout)
-        answer, problem = await site.asked.answer(("partitions", state.name, spout), ask)
+        answer, problem = await site.queries.answer(("partitions", state.name, spout), ask)
         if problem:
             return found, str(problem)
         partitions: Sequence[PartitionState] = answer

@@ -16,7 +16,7 @@ from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site
 from kstorm_ui.sources.log_lines import LEVELS, LogFilter, LogLine, parsed
 from kstorm_ui.sources.logs import LogLife
-from kstorm_ui.sources.report import Source
+from kstorm_ui.sources.report import ReportSource
 from kstorm_ui.stream import growing
 from kstorm_ui.topology_state import TopologyState
 
@@ -56,7 +56,7 @@ class LogsShown(msgspec.Struct, frozen=True):
 
 
 def routes(site: Site) -> list[Route]:
-    pages = _Pages(site)
+    pages = _LogPages(site)
     one = "/t/{topology}/c/{component}/logs/{process}"
     return [
         Route(one, pages.log),
@@ -66,7 +66,7 @@ def routes(site: Site) -> list[Route]:
     ]
 
 
-class _Pages:
+class _LogPages:
     """The endpoints for browsers."""
 
     def __init__(self, site: Site) -> None:
@@ -109,7 +109,7 @@ async def _log(site: Site, request: Request, kept: float = KEPT_SECS) -> PageRes
     lives: Sequence[LogLife] | None = None
     if site.show_logs:
         ask = partial(site.collector.source.log, state.name, process)
-        lives, problem = await site.asked.answer(("log", state.name, process), ask, kept)
+        lives, problem = await site.queries.answer(("log", state.name, process), ask, kept)
     return PageResult(LogShown(component, process, names, lives or ()), problem, state)
 
 
@@ -118,13 +118,13 @@ async def _logs(site: Site, request: Request) -> PageResult:
     if not site.show_logs:
         return PageResult(LogsShown(wanted, [], 0, []), _HIDDEN, state)
     ask = partial(_all_lines, site.collector.source, state)
-    answer, problem = await site.asked.answer(("logs", state.name), ask)
+    answer, problem = await site.queries.answer(("logs", state.name), ask)
     lines, unread = answer or ([], [])
     chosen = wanted.of(lines)
     return PageResult(LogsShown(wanted, chosen[-_MOST_LINES:], len(chosen), unread), problem, state)
 
 
-def _all_lines(source: Source, state: TopologyState) -> tuple[list[LogLine], list[str]]:
+def _all_lines(source: ReportSource, state: TopologyState) -> tuple[list[LogLine], list[str]]:
     names = [each.name for some in state.processes.values() for each in some]
     lines: list[LogLine] = []
     unread = [f"{name}: too many processes" for name in names[_MOST_PROCESSES:]]

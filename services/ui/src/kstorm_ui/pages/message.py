@@ -24,7 +24,7 @@ from kstorm_ui.pages.why import topics_of
 from kstorm_ui.query_cache import ABSENT, KEPT_SECS, QueryProblem
 from kstorm_ui.site import API, Site, json
 from kstorm_ui.sources.messages import MessageAnswer, message_of, message_of_root
-from kstorm_ui.sources.records import TopicRecord, records_of, settings_for
+from kstorm_ui.sources.records import ListedRecord, records_of, settings_for
 from kstorm_ui.stream import growing
 from kstorm_ui.topology_state import TopologyState
 from kstorm_ui.tree_rows import BAR, shown_tree
@@ -172,7 +172,7 @@ def _values(site: Site, outline: Outline, found: MessageAnswer, root: str) -> di
     }
 
 
-async def _record(site: Site, state: TopologyState, asked: str) -> TopicRecord | None:
+async def _record(site: Site, state: TopologyState, asked: str) -> ListedRecord | None:
     """Return the record of a message, or None if Kafka does not have it any more."""
     topic, partition, offset = parse_message(asked)
     settings, outline = topics_of(state)
@@ -185,7 +185,7 @@ async def _record(site: Site, state: TopologyState, asked: str) -> TopicRecord |
         values=site.show_values,
         most=1,
     )
-    found, _ = await site.asked.answer(("record", state.name, asked), ask)
+    found, _ = await site.queries.answer(("record", state.name, asked), ask)
     return next((each for each in found.records if each.offset == offset), None) if found else None
 
 

@@ -11,7 +11,7 @@ from kstorm_ui.query_cache import ABSENT, QueryProblem
 from kstorm_ui.responses import PageResult
 from kstorm_ui.settings import settings_of
 from kstorm_ui.site import NOT_TOLD, Site
-from kstorm_ui.sources.records import MOST, RecordPage, TopicRecord, records_of, settings_for
+from kstorm_ui.sources.records import MOST, ListedRecord, RecordPage, records_of, settings_for
 from kstorm_ui.sources.records import topics_of as topics_to_browse
 
 
@@ -25,7 +25,7 @@ class RecordsShown(msgspec.Struct, frozen=True):
     offset: int | None
     partitions: Sequence[tuple[int, int, int]]
     """Partition, first offset and end."""
-    records: Sequence[TopicRecord]
+    records: Sequence[ListedRecord]
     values: bool
     """True if keys and values are shown."""
     older: int | None
@@ -56,7 +56,7 @@ async def _records(site: Site, request: Request) -> PageResult:
     else:
         there = settings_for(settings, state.outline, topic)
         ask = partial(records_of, there, topic, number, offset, values=site.show_values)
-        answer, problem = await site.asked.answer(
+        answer, problem = await site.queries.answer(
             ("records", state.name, topic, number, offset), ask
         )
     found = answer or RecordPage([], [])

@@ -62,6 +62,6 @@ async def _spout(
     if settings is None or outline is None or spout.component not in outline.readings:
         return SpoutShown(spout.component, "", (), "", spout.own), QueryProblem()
     ask = partial(partitions_of, settings, outline, spout.component)
-    found, problem = await site.asked.answer(("partitions", state.name, spout.component), ask)
+    found, problem = await site.queries.answer(("partitions", state.name, spout.component), ask)
     topic = outline.readings[spout.component].topic
     return SpoutShown(spout.component, topic, found or (), str(problem), spout.own), problem

@@ -20,7 +20,7 @@ from kstorm_ui.stream import stream
 from kstorm_ui.time_windows import window
 from kstorm_ui.timeline import KINDS
 from kstorm_ui.topology_memory import TopologyMemory
-from kstorm_ui.topology_state import ComponentState, EdgeState, ProcessState, TaskState
+from kstorm_ui.topology_state import ComponentState, EdgeState, ProcessState, TaskRow
 
 _TOPOLOGY_KEYS: Final = ("acked", "failed")
 _COMPONENT_KEYS: Final = ("emitted", "executed", "failed")
@@ -50,14 +50,14 @@ class ComponentShown(msgspec.Struct, frozen=True):
     component: ComponentState
     problem: str
     processes: Sequence[ProcessState]
-    tasks: Sequence[TaskState]
+    tasks: Sequence[TaskRow]
     skew: float | None
     """Ratio of the busiest task's load to the median."""
 
 
 def routes(site: Site) -> list[Route]:
     """Return each page with the stream that updates it, the columns of its chart, and its JSON."""
-    pages = _Pages(site)
+    pages = _TopologyPages(site)
     return [
         Route(_TOPOLOGY, pages.topology),
         Route(f"{_TOPOLOGY}/stream", pages.topology_stream),
@@ -111,7 +111,7 @@ def _shown_component(site: Site, memory: TopologyMemory, name: str) -> PageResul
     return PageResult(data, state=state)
 
 
-class _Pages:
+class _TopologyPages:
     """The endpoints for browsers."""
 
     def __init__(self, site: Site) -> None:
@@ -146,7 +146,7 @@ class _Pages:
         memory = self._site.memory(request)
 
         def piece() -> tuple[str, Any]:
-            html = self._site.render("_status_and_deeds.html", state=memory.state)
+            html = self._site.render("_status_and_actions.html", state=memory.state)
             return html, {}
 
         return stream(self._site.collector, piece)

@@ -24,7 +24,7 @@ _CONFIG: Final = {
 }
 
 
-class TopicRecord(msgspec.Struct, frozen=True):
+class ListedRecord(msgspec.Struct, frozen=True):
     """One record. Contents are None unless values are shown."""
 
     partition: int
@@ -43,7 +43,7 @@ class RecordPage(msgspec.Struct, frozen=True):
 
     partitions: Sequence[tuple[int, int, int]]
     """Partition, first offset and end."""
-    records: Sequence[TopicRecord]
+    records: Sequence[ListedRecord]
     """Newest first if no offset was given, otherwise in the order of the partition."""
 
 
@@ -135,10 +135,10 @@ def _read(
     return found
 
 
-def _record(message: Message, *, values: bool) -> TopicRecord:
+def _record(message: Message, *, values: bool) -> ListedRecord:
     _, at = message.timestamp()
     key, value = message.key(), message.value()
-    return TopicRecord(
+    return ListedRecord(
         partition=message.partition() or 0,
         offset=message.offset() or 0,
         at=max(0, at or 0),

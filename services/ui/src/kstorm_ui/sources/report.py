@@ -53,7 +53,7 @@ class TopologyReport(msgspec.Struct, frozen=True):
     """ZooKeeper's address, in the same way."""
 
 
-class Source(Protocol):
+class ReportSource(Protocol):
     """A source of reports on topologies. `look` may block. It raises `KstormError` if it cannot
     report anything."""
 

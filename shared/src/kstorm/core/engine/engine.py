@@ -28,7 +28,7 @@ from kstorm.core.engine.effects import (
 from kstorm.core.engine.intake import Intake
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.letters import LetterRecords
-from kstorm.core.engine.polls import Item, JoinedPolls
+from kstorm.core.engine.polls import Item, JoinedPolls, measure
 from kstorm.core.engine.tenure import InputRecord, Phase, T, TaskTenure
 from kstorm.core.engine.units import InputProgress, Unit
 from kstorm.core.frame_limits import most_frame_bytes
@@ -118,24 +118,17 @@ class Engine(Generic[T]):
         return self._turn()
 
     def arrived(self, item: Item[T], now: float) -> list[Effect]:
-        """Records arrived. They count as input in progress until all their results have arrived."""
-        count = size = 0
-        for _, records in item:
-            count += len(records)
-            for record in records:
-                size += len(record.value or b"")
-        return self.polled(item, self.intake.take(count, size), now)
+        """Records arrived. They are executed when the jobs before them have ended, except those of
+        leaving tasks.
 
-    def polled(self, item: Item[T], unit: Unit, now: float) -> list[Effect]:
-        """Take records to execute when the jobs before them have ended.
-
-        `unit` is done when all their results have arrived. Records of leaving tasks are skipped.
+        They count as input in progress until all their results have arrived.
         """
         self.now = now
         if self._waiting is None or self._waiting.full:
             self._waiting = JoinedPolls()
             self._polls.append(self._job_of(self._waiting))
-        self._waiting.join(item, unit)
+        records, size = measure(item)
+        self._waiting.join(item, records, size, self.intake.take(records, size))
         return self._turn()
 
     def ran(self, _run: RunUserCode, now: float) -> list[Effect]:

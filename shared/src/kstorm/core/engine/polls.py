@@ -17,6 +17,16 @@ Item = Sequence[tuple[TaskTenure[T], Sequence[InputRecord]]]
 """Records of one poll, by task."""
 
 
+def measure(item: Item[T]) -> tuple[int, int]:
+    """Return the number of records of a poll, and their bytes."""
+    number = size = 0
+    for _, records in item:
+        number += len(records)
+        for record in records:
+            size += len(record.value or b"")
+    return number, size
+
+
 class JoinedPolls(Generic[T]):
     """The records of some polls, and how far each task has executed its own."""
 
@@ -36,9 +46,10 @@ class JoinedPolls(Generic[T]):
         """Start time of its execution."""
         self._polls: list[Unit] = []
 
-    def join(self, item: Item[T], unit: Unit) -> None:
-        """Add a poll. Its unit is done when all its results have arrived."""
-        self._add(item)
+    def join(self, item: Item[T], number: int, size: int, unit: Unit) -> None:
+        """Add a poll of `number` records with `size` bytes. Its unit is done when all its results
+        have arrived."""
+        self._add(item, number, size)
         unit.add()
         self._polls.append(unit)
 
@@ -55,17 +66,17 @@ class JoinedPolls(Generic[T]):
                 unit.close()
             return None
         follower: JoinedPolls[T] = JoinedPolls()
-        follower._add(rest)
+        follower._add(rest, *measure(rest))
         for unit in self._polls:
             unit.add()
         follower._polls = self._polls
         return follower
 
-    def _add(self, item: Item[T]) -> None:
+    def _add(self, item: Item[T], number: int, size: int) -> None:
         for tenure, records in item:
             self.frames.setdefault(tenure, []).extend(records)
-            self.number += len(records)
-            self.size += sum(len(record.value or b"") for record in records)
+        self.number += number
+        self.size += size
 
     def _delivered(self) -> None:
         for unit in self._polls:

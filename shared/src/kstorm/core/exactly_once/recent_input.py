@@ -20,7 +20,7 @@ Inputs = Mapping[int, list[LocatedTuple]]
 """Tuples by root, in the order of the input."""
 
 
-class Located(Protocol):
+class ExecutedRecord(Protocol):
     """A record of an input topic."""
 
     @property
@@ -35,10 +35,10 @@ class RecentInput:
 
     def __init__(self, read: ReadFrame) -> None:
         self._read = read
-        self._records: list[Located] = []
+        self._records: list[ExecutedRecord] = []
         self._retried: list[LocatedTuple] = []
 
-    def add(self, record: Located) -> None:
+    def add(self, record: ExecutedRecord) -> None:
         """Remember a record that is about to be executed."""
         self._records.append(record)
 

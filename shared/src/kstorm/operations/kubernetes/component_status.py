@@ -65,6 +65,8 @@ class ComponentStatus(msgspec.Struct, frozen=True):
     """
     not_ready: Mapping[str, str]
     """The reason why a pod is not ready, by pod."""
+    kafka_away_since: float | None = None
+    """Unix time since which its pods have not reached Kafka. None if Kafka responds."""
 
 
 def component_statuses(
@@ -168,6 +170,14 @@ def _status(
         last_error_age=age,
         remarks=remarks,
         not_ready=not_ready,
+        kafka_away_since=min(
+            (
+                float(page["kafka_away_since"])
+                for page in answers.values()
+                if "kafka_away_since" in page
+            ),
+            default=None,
+        ),
     )
 
 

@@ -149,7 +149,7 @@ def why_not_editable(
 ) -> str:
     """Return why the message cannot be replayed with another value. Empty if it can.
 
-    `by_kafka` is True if a KafkaSpout of the topology gave up the message.
+    `by_kafka` is True if a KafkaSpout of the topology gave up on the message.
     """
     if exactly_once and (one.letter.topic.startswith(f"{topology}.") or not by_kafka):
         return OF_A_TUPLE

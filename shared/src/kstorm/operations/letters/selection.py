@@ -56,7 +56,7 @@ class LetterSelection(Struct, frozen=True, kw_only=True):
     """Prefix of a fingerprint."""
     kind: str = ""
     component: str = ""
-    """Component where the error occurred, or that gave up the message."""
+    """Component where the error occurred, or that gave up on the message."""
     since: int = 0
     """Milliseconds since 1970."""
     match: str = ""
@@ -134,7 +134,7 @@ def kind_of(letter: DeadLetter) -> str:
 
 
 def component_of(letter: DeadLetter) -> str:
-    """Return the component where the error occurred, or the one that gave up the message."""
+    """Return the component where the error occurred, or the one that gave up on the message."""
     return letter.error.component if letter.error and letter.error.component else letter.component
 
 

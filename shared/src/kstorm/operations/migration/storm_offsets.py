@@ -1,4 +1,4 @@
-"""Offsets that a Kafka spout of Storm has stored, and evidence that it still runs.
+"""Offsets that Storm's Kafka spout has stored, and evidence that it still runs.
 
 Both spouts store the first unfinished offset of a partition:
 
@@ -42,7 +42,7 @@ class StormOffset:
 
 
 class StormOffsets(Protocol):
-    """The stored offsets of one spout of Storm."""
+    """The stored offsets of one Storm spout."""
 
     @property
     def place(self) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from kstorm.errors import ConfigError, InUseError
 from kstorm.kafka.ports import Partition
 from kstorm.operations.migration.storm_offsets import StormOffset, StormOffsets
-from kstorm.operations.offsets.source_log import PartitionLog
+from kstorm.operations.offsets.source_log import LogRange
 from kstorm.runtime.zookeeper.nodes import OffsetNode
 
 _LOOK_SECS: Final = 0.5
@@ -56,7 +56,7 @@ def offsets_at_rest(
 
 def plan_takeover(
     storm: Mapping[int, StormOffset],
-    logs: Mapping[Partition, PartitionLog],
+    logs: Mapping[Partition, LogRange],
     nodes: Mapping[Partition, OffsetNode],
 ) -> Sequence[Takeover]:
     """Return what each partition's offset will be.
@@ -93,14 +93,14 @@ def plan_takeover(
 
 
 def _takeover(
-    storm: StormOffset | None, partition: Partition, log: PartitionLog, node: OffsetNode
+    storm: StormOffset | None, partition: Partition, log: LogRange, node: OffsetNode
 ) -> Takeover:
     new = log.end if storm is None else storm.offset
     now = None if node.stored is None else node.stored.offset
     return Takeover(partition, None if storm is None else storm.offset, now, new, log.end - new)
 
 
-def _unusable(storm: StormOffset | None, partition: Partition, log: PartitionLog) -> str:
+def _unusable(storm: StormOffset | None, partition: Partition, log: LogRange) -> str:
     if storm is None:
         has = f"Storm has no offset of {partition}, which has the offsets {log.start} to {log.end}"
         return has if log.end > log.start else ""
@@ -117,7 +117,7 @@ def _unusable(storm: StormOffset | None, partition: Partition, log: PartitionLog
     return ""
 
 
-def _nearest(storm: StormOffset | None, log: PartitionLog) -> int:
+def _nearest(storm: StormOffset | None, log: LogRange) -> int:
     """Return the first offset that may be unfinished."""
     if storm is None or storm.offset > log.end:
         return log.start

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionLog:
+class LogRange:
     start: int
     """First offset that the broker still has."""
     end: int
@@ -34,7 +34,7 @@ class SourceLog:
     def __init__(self, source: SourceReader, topic: str) -> None:
         self._source, self._topic = source, topic
 
-    def partitions(self) -> Mapping[Partition, PartitionLog]:
+    def partitions(self) -> Mapping[Partition, LogRange]:
         """Return every partition, in order."""
         self._source.refresh(self._topic)
         leaders = self._answer(lambda: self._source.partitions(self._topic))
@@ -43,7 +43,7 @@ class SourceLog:
         starts = self.offsets_at(list(leaders), EARLIEST_TIME)
         ends = self.offsets_at(list(leaders), LATEST_TIME)
         return {
-            partition: PartitionLog(starts[partition], ends[partition], leader)
+            partition: LogRange(starts[partition], ends[partition], leader)
             for partition, leader in leaders.items()
         }
 

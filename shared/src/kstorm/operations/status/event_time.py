@@ -73,8 +73,8 @@ def stalled_time(component: ComponentChange) -> Stalled | None:
     if not found:
         return None
     said = (
-        f"{component.name}: event time stands still because of {', '.join(found)}: look for "
-        "messages that fail there, or set an idle timeout if no more are to come"
+        f"{component.name}: event time does not advance because of {', '.join(found)}: look for "
+        "messages that fail there, or set an idle timeout if no more messages will come"
     )
     return Stalled(said, list(found.values()))
 

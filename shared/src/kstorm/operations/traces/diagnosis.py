@@ -9,9 +9,9 @@ from kstorm.errors import AbsentError
 from kstorm.introspection.outline import Outline
 from kstorm.kafka.ports import Partition
 from kstorm.operations.offsets.group_positions import positions_of
-from kstorm.operations.offsets.source_log import PartitionLog, open_log
+from kstorm.operations.offsets.source_log import LogRange, open_log
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
-from kstorm.operations.traces.fact_queries import TopologyState, facts_of, read_topology_state
+from kstorm.operations.traces.fact_queries import TopologyFacts, facts_of, read_topology_facts
 from kstorm.operations.traces.topic_log import TopicLog
 from kstorm.operations.traces.tracer import Tracer
 from kstorm.operations.trees.facts import MessageId
@@ -49,13 +49,13 @@ class Diagnosis:
         login = settings.zookeeper_auth, settings.zookeeper_tls
         with ExitStack() as opened:  # closes ZooKeeper if Kafka does not respond
             with open_log(reading) as log:
-                self._logs: Mapping[Partition, PartitionLog] = log.partitions()
+                self._logs: Mapping[Partition, LogRange] = log.partitions()
             self._nodes: OffsetNodes = opened.enter_context(
                 open_nodes(reading.zookeeper, reading.root_of, *login)
             )
             with open_topologies(settings.zookeeper, *login) as topologies:
                 self._deactivated = topologies.deactivation(self._topology.name) is not None
-            self._around: TopologyState = read_topology_state(self._topology, settings, self._log)
+            self._around: TopologyFacts = read_topology_facts(self._topology, settings, self._log)
             self._positions = (
                 positions_of(settings, reading.group, list(self._logs)) if reading.group else {}
             )

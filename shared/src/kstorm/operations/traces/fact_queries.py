@@ -29,7 +29,7 @@ _MOST_READ: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class TopologyState:
+class TopologyFacts:
     """Facts that are the same for all messages."""
 
     committed: Mapping[PartitionId, int]
@@ -40,7 +40,7 @@ class TopologyState:
     tuple_letters: Sequence[TupleLetter]
 
 
-def read_topology_state(topology: Outline, settings: Settings, log: TopicLog) -> TopologyState:
+def read_topology_facts(topology: Outline, settings: Settings, log: TopicLog) -> TopologyFacts:
     """Return the committed offsets and the members of the groups of bolts and ackers. Raises
     `BrokerError` if Kafka does not respond."""
     topics = {
@@ -68,7 +68,7 @@ def read_topology_state(topology: Outline, settings: Settings, log: TopicLog) ->
     places = [(topic, partition) for topic, count in topics.values() for partition in range(count)]
     ends = {place: log.bounds(place).end for place in places}
     letters = list(_letters(topology, log))
-    return TopologyState(
+    return TopologyFacts(
         committed,
         ends,
         owners,
@@ -98,7 +98,7 @@ def facts_of(
     message: MessageId,
     topology: Outline,
     spout: str,
-    around: TopologyState,
+    around: TopologyFacts,
     nodes: OffsetNodes,
     *,
     deactivated: bool = False,

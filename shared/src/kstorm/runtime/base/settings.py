@@ -63,7 +63,7 @@ class Settings:
     zookeeper: str = "localhost:2181"
     """ZooKeeper's connect string.
 
-    Spouts store offsets in ZooKeeper, and read from it whether their topology is deactivated.
+    Spouts store offsets in ZooKeeper, and look up there if their topology is deactivated.
     Spouts that store no offsets also run while ZooKeeper is down.
     """
 

@@ -318,7 +318,7 @@ class CheckpointWriter:
     def _flush(self, refusals: Refusals) -> None:
         """Wait until all records are acknowledged or one is refused.
 
-        librdkafka gives up a record after four fifths of `TRANSACTION_SECS`.
+        librdkafka gives up on a record after four fifths of `TRANSACTION_SECS`.
         """
         deadline = time.monotonic() + _PATIENCE_SECS
         while left := self._producer.flush(_SLICE_SECS):

@@ -42,16 +42,17 @@ class KafkaReplayRequests:
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="orders")
         self._end: Future[int] | None = None
         self.at_end = False
-        self.ask_end()
 
     def ask_end(self) -> None:
         if self._end is not None:
             self._end.cancel()
-        self._end = self._asking.submit(self._ask)
-        self.at_end = False
+        self._end, self.at_end = None, False
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """This ignores errors of Kafka, because the reader of the source reports them."""
+        if self._end is None and not self.at_end:
+            # Starting it only here lets one look-up serve all tasks that have asked.
+            self._end = self._asking.submit(self._ask)
         found = []
         for record in self._consumer.consume(_MOST, 0):
             error = record.error()

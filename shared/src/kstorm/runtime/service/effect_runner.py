@@ -30,7 +30,7 @@ from kstorm.runtime.kafka.producer import UnitProducer
 from kstorm.runtime.kafka.refusals import RecordsRefusedError
 from kstorm.runtime.service.idle_rest import IdleRest
 from kstorm.runtime.service.loop_yield import LoopYielder
-from kstorm.runtime.service.workload import Workload
+from kstorm.runtime.service.workload import WorkloadMeter
 from kstorm.topology import Topology
 
 E = TypeVar("E", bound=Engine[Any])
@@ -49,7 +49,7 @@ class EffectRunner(Generic[E]):
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
-        self.workload = Workload(topology, lambda: self.engine.sent)
+        self.workload = WorkloadMeter(topology, lambda: self.engine.sent)
         self._stopping = False
         self._planned = inf
         self._timer: asyncio.TimerHandle | None = None

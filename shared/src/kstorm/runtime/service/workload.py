@@ -36,7 +36,7 @@ class BusyTime:
         return self._seconds + (time.monotonic() - self._since if self._works else 0.0)
 
 
-class Workload:
+class WorkloadMeter:
     """The workload of one process since its start."""
 
     def __init__(

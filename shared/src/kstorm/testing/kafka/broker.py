@@ -192,13 +192,13 @@ class PendingRequests:
         return True
 
     def all_of(self, asked_by: object) -> None:
-        """Answer all requests of one asker, including those that the answers cause."""
+        """Answer all requests of one client, including those that the answers cause."""
         while not self.away and (own := next(self._of(asked_by), None)) is not None:
             self._waiting.remove(own)
             own[1]()
 
     def forget(self, asked_by: object) -> None:
-        """Drop the requests of an asker that is gone."""
+        """Drop the requests of a client that is gone."""
         self._waiting = deque(waiting for waiting in self._waiting if waiting[0] is not asked_by)
 
     def _of(self, asked_by: object) -> Iterator[tuple[object, Callable[[], object]]]:
