@@ -67,8 +67,8 @@ TEXTS: dict[bytes, str | None] = {
     b'{"x":' + b"9" * 100_000 + b"}": None,
     b'{"A": 1}': None,
     b'{"a": 2147483648}': "field a does not fit INT: BIGINT",
-    b'{"a": 1e2}': "field a is not a whole number but DOUBLE",
-    b'{"a": {"' + b"k" * 1_000 + b'": 1}}': "field a is not a whole number but OBJECT<"
+    b'{"a": 1e2}': "field a is not a whole number of 64 bits but DOUBLE",
+    b'{"a": {"' + b"k" * 1_000 + b'": 1}}': "field a is not a whole number of 64 bits but OBJECT<"
     + "k" * 193
     + "…",
 }

@@ -113,7 +113,7 @@ def test_null_or_missing_field_is_null_unless_not_null(spark: SparkSession) -> N
         ("paid", "true", "field paid is not true or false but STRING"),
         ("weight", "1.5", "field weight is not a number but STRING"),
         ("pieces", 2**31, "field pieces does not fit INT: BIGINT"),
-        ("pieces", 1.5, "field pieces is not a whole number but DECIMAL(2,1)"),
+        ("pieces", 1.5, "field pieces is not a whole number of 64 bits but DECIMAL(2,1)"),
         ("address", "Kiel", "field address is not an object but STRING"),
         ("tags", {}, "field tags is not a list but OBJECT<>"),
         (

@@ -33,12 +33,18 @@ MALFORMED = {
     b"null": "the value is not a JSON object",
     b'"\xff\xfe"': "the value is not UTF-8",
     json.dumps({**GOOD, "word": 12}).encode(): "field word is not a string but BIGINT",
-    json.dumps({**GOOD, "count": "1"}).encode(): "field count is not a whole number but STRING",
-    json.dumps({**GOOD, "count": True}).encode(): "field count is not a whole number but BOOLEAN",
-    json.dumps({**GOOD, "count": None}).encode(): "field count is not a whole number but VOID",
+    json.dumps(
+        {**GOOD, "count": "1"}
+    ).encode(): "field count is not a whole number of 64 bits but STRING",
+    json.dumps(
+        {**GOOD, "count": True}
+    ).encode(): "field count is not a whole number of 64 bits but BOOLEAN",
+    json.dumps(
+        {**GOOD, "count": None}
+    ).encode(): "field count is not a whole number of 64 bits but VOID",
     json.dumps(
         {**GOOD, "count": 10**30}
-    ).encode(): "field count is not a whole number but DECIMAL(31,0)",
+    ).encode(): "field count is not a whole number of 64 bits but DECIMAL(31,0)",
     json.dumps({**GOOD, "count": 0}).encode(): "field count is below 1",
     json.dumps({**GOOD, "id": ""}).encode(): "field id is empty",
     json.dumps({"word": "cat", "count": 1, "emitted_at": NOON}).encode(): "field id is missing",

@@ -37,8 +37,8 @@ _UNUSUAL = re.compile(r"\\u|[0-9.]{16}|[0-9][eE]")
 _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _WORDS = {
     "string": "a string",
-    "whole": "a whole number",
-    "millis": "a whole number",
+    "whole": "a whole number of 64 bits",
+    "millis": "a whole number of 64 bits",
     "decimal": "a number",
     "float": "a number",
     "double": "a number",
