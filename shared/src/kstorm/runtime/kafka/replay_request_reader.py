@@ -50,9 +50,6 @@ class KafkaReplayRequests:
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """This ignores errors of Kafka, because the reader of the source reports them."""
-        if self._end is None and not self.at_end:
-            # Starting it only here lets one look-up serve all tasks that have asked.
-            self._end = self._asking.submit(self._ask)
         found = []
         for record in self._consumer.consume(_MOST, 0):
             error = record.error()
@@ -62,6 +59,9 @@ class KafkaReplayRequests:
             elif error.code() == KafkaError._PARTITION_EOF:
                 # It also counts markers and aborted records.
                 self._next = max(self._next, record.offset() or 0)
+        if self._end is None and not self.at_end:
+            # Starting it only here lets one look-up serve all tasks that have asked.
+            self._end = self._asking.submit(self._ask)
         if self._end is not None and self._end.done() and self._next >= self._end.result():
             self._end, self.at_end = None, True
         return found
