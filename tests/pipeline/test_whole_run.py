@@ -2,10 +2,8 @@
 
 import json
 import math
-import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +26,7 @@ from kstorm_pipeline.run import run
 from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables
 from tests.integration.engine import running
+from tests.pipeline.conftest import await_condition
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -135,13 +134,6 @@ def world(settings: Settings) -> World:
     return World(settings.bootstrap_servers)
 
 
-def until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s"
-        time.sleep(0.1)
-
-
 def shown(id: str) -> str:
     """Return an ID as Python shows it. Spark writes some numbers in its own way."""
     return repr(json.loads(id))
@@ -178,7 +170,7 @@ def test_values_and_null_keys_reach_the_tables(
     world.write(lines(FIRST, 0))
     world.abort(world.source, 10)
     world.end(10_500, "middle")
-    until(
+    await_condition(
         lambda: b'"old"' not in b"".join(value or b"" for value in world.records(world.source)[0])
     )
     environment = {"KSTORM_TEST_GUARANTEE": "exactly_once"}
@@ -192,7 +184,7 @@ def test_values_and_null_keys_reach_the_tables(
         settings=environment,
         anew=False,
     ) as engine:
-        until(lambda: len(world.records(world.sink)[0]) == len(IDS))
+        await_condition(lambda: len(world.records(world.sink)[0]) == len(IDS))
         world.abort(world.sink, 10)
         # A bolt without state has to receive the watermark of each spout process again.
         for component in ("left", "first"):
@@ -201,14 +193,14 @@ def test_values_and_null_keys_reach_the_tables(
         world.write(lines(SECOND, 3))
         world.end(END, "end")
         world.abort(world.source, 10)
-        until(lambda: len(world.records(world.sink)[0]) == 2 * len(IDS))
+        await_condition(lambda: len(world.records(world.sink)[0]) == 2 * len(IDS))
         world.abort(world.sink, 10)
 
         def lag() -> float:
             found = [worker.status() for worker in engine.processes.of("rows")]
             return sum(status["source"]["lag"] if status else math.inf for status in found)
 
-        until(lambda: lag() == 0)
+        await_condition(lambda: lag() == 0)
         engine.stop()
     written, ends = world.records(world.sink)
     assert ends > len(written) + 20, "the sink has offsets without a record"

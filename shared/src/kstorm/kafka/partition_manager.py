@@ -107,7 +107,7 @@ class PartitionManager:
         self._deserialize = deserializer(config.scheme, config.max_message_bytes)
         self._max_uncommitted = config.max_uncommitted_offsets
         self._above = CompletedRanges(done)
-        # The known end of the partition: there is no message between the last one read and this end.
+        # The partition contains no message from the last one read up to this offset.
         self._end = offset
         # Lower bound of `last_completed_offset`, so that the limit needs no search per message.
         self._floor = offset
@@ -117,7 +117,7 @@ class PartitionManager:
         self.waiting.extend(messages)
 
     def end_reached(self, end: int) -> None:
-        """Record that there is no message between the last one read and `end`."""
+        """Note that the partition contains no message from the last one read up to `end`."""
         self._end = end
         self._step_over()
 
