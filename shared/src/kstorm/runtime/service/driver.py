@@ -39,7 +39,12 @@ from kstorm.runtime.service.effect_runner import E, EffectRunner
 from kstorm.runtime.service.idle_rest import IdleRest
 from kstorm.runtime.service.journal import ServiceJournal
 from kstorm.runtime.service.loop_yield import LoopYielder
-from kstorm.runtime.service.outage import BEGUN_AT, restart_count, restart_if_cut_off
+from kstorm.runtime.service.outage import (
+    BEGUN_AT,
+    exit_code_before_start,
+    restart_count,
+    restart_if_cut_off,
+)
 from kstorm.runtime.store.stored_state import StoredState
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
@@ -80,8 +85,7 @@ class Driver(EffectRunner[E]):
         """A remark for operators about a healthy process."""
         self._told_to_stop = False
         self._ending = threading.Lock()
-        # The exit code is 2 before the start, when errors need an operator, and 1 after it.
-        self._exit_code = 2
+        self._started = False
         self._standby = _Standby(log)
         self._beat = time.monotonic()
         self._background: list[asyncio.Future[None]] = []
@@ -200,7 +204,7 @@ class Driver(EffectRunner[E]):
             await self.before_join()
         except KstormError as error:
             self.fatal(error)
-        self._exit_code = 1
+        self._started = True
         self.consumer.start()
         self._background = [self.background(self._pump()), self.background(self._housekeeping())]
         self.log.info("started", instance=self.settings.instance, pid=os.getpid())
@@ -232,7 +236,7 @@ class Driver(EffectRunner[E]):
             self.log.error("fatal", error=str(error))
         else:
             self.log.error("fatal", exc_info=error)
-        os._exit(self._exit_code)
+        os._exit(1 if self._started else exit_code_before_start(error))
 
     async def open_writer(self) -> CheckpointWriter:
         """Open the writer of the process's checkpoints."""

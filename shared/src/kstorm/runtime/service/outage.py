@@ -54,6 +54,11 @@ def restart_if_cut_off(error: Exception, settings: Settings, log: Logger) -> Non
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - runs no shell
 
 
+def exit_code_before_start(error: Exception) -> int:
+    """Return 2 if only an operator can end the error, and 1 if another start may succeed."""
+    return 1 if isinstance(error, NoBrokerError) else 2
+
+
 def restart_count() -> int:
     """Return the number of times that this process was re-executed."""
     return int(os.environ.get(_TIMES, 0))

@@ -17,7 +17,11 @@ from kstorm.runtime.kafka.own_topics import create_own_topics
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service.app import make_app, run_worker
 from kstorm.runtime.service.driver import Driver
-from kstorm.runtime.service.outage import restart_if_cut_off, wait_for_kafka
+from kstorm.runtime.service.outage import (
+    exit_code_before_start,
+    restart_if_cut_off,
+    wait_for_kafka,
+)
 from kstorm.runtime.service.pages import add_pages
 from kstorm.runtime.service.state_pages import add_state_pages
 from kstorm.topology import Topology
@@ -32,7 +36,7 @@ hand dozens of times during a poll. These have no cycles, so it finds nothing.""
 
 def run(kind: str, make_driver: MakeDriver) -> NoReturn:
     """Run the service `kind` until it is stopped. A user error prints one line and exits with code
-    2."""
+    2. If Kafka does not respond during the start, the code is 1."""
     try:
         settings = from_environment()
         topology = settings.load_topology()
@@ -47,7 +51,7 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
         driver = _make_driver(settings, topology, log, make_driver)
     except KstormError as error:
         print(f"kstorm-{kind}: {printable(str(error))}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(exit_code_before_start(error)) from None
     # libuv only resolves host names there, and would start four threads.
     os.environ.setdefault("UV_THREADPOOL_SIZE", "1")
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
