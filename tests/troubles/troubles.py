@@ -26,7 +26,7 @@ class _Injection(Protocol):
 class Trouble:
     name: str
     says: str
-    """What is done to the topology."""
+    """Its cause, in plain words."""
     named: str
     """Pattern of a sentence that names the trouble and its place."""
     inject: _Injection

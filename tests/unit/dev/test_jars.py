@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from kstorm.dev import jars
+from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.jars import (
     KAFKA_SET,
     MENDED_SET,
@@ -31,7 +32,6 @@ from kstorm.dev.jars import (
 )
 from kstorm.dev.java import spark_home
 from kstorm.dev.pipeline import jars_for
-from kstorm.dev.ports import reserve_port
 from kstorm.errors import ConfigError, LocalError
 from tests.unit.dev.conftest import Eventually
 from tools.kafka_releases import NEW_KAFKA_LIST, OLD_KAFKA_LIST

@@ -4,8 +4,8 @@ import pytest
 
 from kstorm.introspection.outline import Outline, OutlineComponent, SpoutSource
 from kstorm_ui.sources.partitions import PartitionState
-from kstorm_ui.sources.records import text_of, topics_of
 from kstorm_ui.sources.search import offsets_of, results_by_form
+from kstorm_ui.sources.topic_records import text_of, topics_of
 from kstorm_ui.topology_memory import TopologyMemory
 from kstorm_ui.topology_state import TopologyState
 from tests.ui.server import topology

@@ -23,7 +23,7 @@ from kstorm.core.bolt_task import BoltTask
 from kstorm.core.ids import NextId
 from kstorm.core.outbox import Outbox
 from kstorm.core.sendable import Sendable
-from kstorm.core.state import TaskState
+from kstorm.core.task_state import TaskState
 from kstorm.core.user_code import Steps
 from kstorm.core.wire import (
     VERSION,

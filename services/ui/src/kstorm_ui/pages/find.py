@@ -10,12 +10,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from kstorm.runtime.base.settings import Settings
-from kstorm_ui.settings import settings_of
 from kstorm_ui.site import API, Site, json
 from kstorm_ui.sources.local import LocalSource
 from kstorm_ui.sources.partitions import PartitionState, partitions_of
 from kstorm_ui.sources.search import SearchResult, keys_of, letter_of, offsets_of, results_by_form
 from kstorm_ui.topology_state import TopologyState
+from kstorm_ui.ui_settings import settings_of
 
 _LONGEST: Final = 500
 

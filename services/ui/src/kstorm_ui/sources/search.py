@@ -16,7 +16,7 @@ from kstorm.operations.state.state_client import StateClient
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.single_partition_topic import bounds
 from kstorm.topology.names import NamesOf
-from kstorm_ui.formatting import path
+from kstorm_ui.page_formatting import path
 from kstorm_ui.sources.partitions import PartitionState
 from kstorm_ui.topology_state import TopologyState
 

@@ -89,7 +89,7 @@ class Resources:
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> OffsetStore:
         # Imported here because bolts run without the kazoo client.
-        from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
+        from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsetStores
 
         if self._offset_stores is None:
             self._offset_stores = ZooKeeperOffsetStores(
