@@ -150,4 +150,4 @@ def test_engines_are_made_in_one_place() -> None:
                 and isinstance(node.func, ast.Name)
                 and node.func.id in kinds
             }
-    assert makers == {"wiring.py"}
+    assert makers == {"engine_factories.py"}
