@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import yaml
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.processes import ManagedProcess
 from tests.go_program import go_program
 from tests.go_server import GoServer

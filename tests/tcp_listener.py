@@ -5,7 +5,7 @@ import threading
 from abc import ABC, abstractmethod
 from typing import Self
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 
 
 class Listener(ABC):

@@ -1,5 +1,5 @@
-"""Writes the lists of `kstorm.dev.jars`. Maintainers run it after changing a version there
-(`./run lock`).
+"""Writes the lists of `kstorm.dev.jars` and `tools.kafka_releases`. Maintainers run it after
+changing a version there (`./run lock`).
 
 Ivy resolves each set's roots with their runtime dependencies, and takes the newer of two versions
 of a jar. So a root that is also a dependency of others raises its version, which avoids versions
@@ -20,10 +20,6 @@ from kstorm.dev.jars import (
     KAFKA_SET,
     KAFKA_VERSION,
     MENDED_SET,
-    NEW_KAFKA_SET,
-    NEW_KAFKA_VERSION,
-    OLD_KAFKA_SET,
-    OLD_KAFKA_VERSION,
     S3_SET,
     SPARK_SET,
     SPARK_VERSION,
@@ -34,6 +30,12 @@ from kstorm.dev.jars import (
 )
 from kstorm.dev.java import spark_home
 from kstorm.errors import LocalError
+from tools.kafka_releases import (
+    NEW_KAFKA_LIST,
+    NEW_KAFKA_VERSION,
+    OLD_KAFKA_LIST,
+    OLD_KAFKA_VERSION,
+)
 
 _LOGGING: Final = "2.26.1"
 _OLD_LOGGING: Final = "1.7.36"
@@ -53,10 +55,13 @@ _BESIDE_KAFKA: Final = (
     _LZ4,
 )
 
+_SPARK_LIST: Final = list_path(SPARK_SET)
+_S3_LIST: Final = list_path(S3_SET)
+
 _ROOTS: Final = {
-    KAFKA_SET: (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", *_BESIDE_KAFKA),
-    NEW_KAFKA_SET: (f"org.apache.kafka:kafka_2.13:{NEW_KAFKA_VERSION}", *_BESIDE_KAFKA),
-    OLD_KAFKA_SET: (
+    list_path(KAFKA_SET): (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", *_BESIDE_KAFKA),
+    NEW_KAFKA_LIST: (f"org.apache.kafka:kafka_2.13:{NEW_KAFKA_VERSION}", *_BESIDE_KAFKA),
+    OLD_KAFKA_LIST: (
         f"org.apache.kafka:kafka_2.13:{OLD_KAFKA_VERSION}",
         f"org.slf4j:slf4j-reload4j:{_OLD_LOGGING}",
         f"io.netty:netty-handler:{_NETTY}",
@@ -67,14 +72,14 @@ _ROOTS: Final = {
         "com.fasterxml.jackson.module:jackson-module-scala_2.13:2.18.8",
         _LZ4,
     ),
-    SPARK_SET: (
+    _SPARK_LIST: (
         f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}",
         f"org.apache.spark:spark-avro_2.13:{SPARK_VERSION}",
         f"io.delta:delta-spark_{'.'.join(SPARK_VERSION.split('.')[:2])}_2.13:{DELTA_VERSION}",
         "org.apache.kafka:kafka-clients:3.9.2",
         f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_JACKSON}",
     ),
-    S3_SET: (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",),
+    _S3_LIST: (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",),
 }
 
 # Replacements for other versions in `pyspark`. They need no dependencies, because those are already
@@ -144,19 +149,19 @@ _ZOOKEEPER: Final = (
 def write_lists() -> None:
     """Resolve every set of jars and write its list. Takes about a minute per set."""
     shipped = {artifact(path.name) for path in (spark_home() / "jars").iterdir()}
-    for set_name, roots in _ROOTS.items():
-        _write(
-            set_name,
-            roots,
-            _resolve(roots, leave_out=shipped if set_name in (SPARK_SET, S3_SET) else set()),
-        )
-    _write(ZOOKEEPER_SET, _ZOOKEEPER, _resolve(_ZOOKEEPER, leave_out=set(), alone=True))
-    _write(MENDED_SET, _MENDED, _resolve(_MENDED, leave_out=set(), alone=True))
+    for jar_list, roots in _ROOTS.items():
+        leave_out = shipped if jar_list in (_SPARK_LIST, _S3_LIST) else set()
+        _write(jar_list, roots, _resolve(roots, leave_out))
+    for jar_list, roots in (
+        (list_path(ZOOKEEPER_SET), _ZOOKEEPER),
+        (list_path(MENDED_SET), _MENDED),
+    ):
+        _write(jar_list, roots, _resolve(roots, leave_out=set(), alone=True))
 
 
-def _write(set_name: str, roots: tuple[str, ...], lines: list[str]) -> None:
+def _write(jar_list: Path, roots: tuple[str, ...], lines: list[str]) -> None:
     header = f"# Written by tools.jar_lock from {' and '.join(roots)}.\n"
-    list_path(set_name).write_text(header + "".join(f"{line}\n" for line in lines))
+    jar_list.write_text(header + "".join(f"{line}\n" for line in lines))
 
 
 def _resolve(roots: tuple[str, ...], leave_out: set[str], *, alone: bool = False) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # its stubs hide it
 
-from kstorm.dev.topics import topic_names
+from kstorm.dev.topic_cleanup import topic_names
 from kstorm.errors import BrokerError
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin

@@ -13,7 +13,7 @@ from typing import Final
 
 from kstorm.dev.endpoints import open_endpoints
 from kstorm.dev.local_processes import LocalProcesses
-from kstorm.dev.topics import cleaned_up
+from kstorm.dev.topic_cleanup import cleaned_up
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import ensure_topics
 from tests.bench.run_parameters import from_environment

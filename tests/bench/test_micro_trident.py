@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.exactly_once.task import ExactBoltTask
+from kstorm.core.exactly_once.exact_bolt_task import ExactBoltTask
 from kstorm.core.exactly_once.undoable_state import UndoableState
 from kstorm.core.ids import random_columns, random_ids
 from kstorm.core.outbox import Outbox

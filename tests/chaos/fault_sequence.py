@@ -78,7 +78,7 @@ class FaultSequence:
         failed, starts = self._pulse.snapshot.failed, self._starts()
         episode = Episode(fault.name, fault.says, int(time.time() * 1000))
         began = time.monotonic()
-        steps = fault.deed(self._stage, rng)
+        steps = fault.inject(self._stage, rng)
         try:
             waiting = self._handle(lambda: next(steps, None))
             self._pulse.reset()
@@ -131,9 +131,9 @@ class FaultSequence:
             episode.progress_secs = time.monotonic() - began
         return episode.progress_secs is not None
 
-    def _handle(self, deed: Callable[[], HoldFor | HoldUntil | None]) -> HoldFor | HoldUntil | None:
+    def _handle(self, step: Callable[[], HoldFor | HoldUntil | None]) -> HoldFor | HoldUntil | None:
         """Run a step that may take a while, and keep polling meanwhile."""
-        doing: Future[HoldFor | HoldUntil | None] = self._hands.submit(deed)
+        doing: Future[HoldFor | HoldUntil | None] = self._hands.submit(step)
         while not doing.done():
             self._look()
         return doing.result()

@@ -30,7 +30,7 @@ class HoldUntil:
 
 
 Steps = Iterator[HoldFor | HoldUntil]
-Deed = Callable[[Testbed, random.Random], Steps]
+Injection = Callable[[Testbed, random.Random], Steps]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Fault:
     name: str
     says: str
     """A description in plain words."""
-    deed: Deed
+    inject: Injection
     """Something is broken from its first yield on."""
     impossible: Callable[[Testbed], str] = lambda stage: ""
     """Return the reason why the fault is impossible here, or empty."""

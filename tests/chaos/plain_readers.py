@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
 from kstorm.errors import BrokerError
-from kstorm.runtime.kafka.errors import raise_first_error
+from kstorm.runtime.kafka.client_errors import raise_first_error
 from tests.chaos.findings import Letter, OffsetSeen, Record, RecordPlace
 from tests.chaos.topology import SOURCE
 

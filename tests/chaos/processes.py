@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kstorm.dev.local_processes import Worker
-from tests.chaos.faults import Deed, Fault, HoldFor, HoldUntil, Steps
+from tests.chaos.faults import Fault, HoldFor, HoldUntil, Injection, Steps
 from tests.chaos.testbed import Testbed
 from tests.chaos.tested_topology import TestedTopology
 
@@ -16,14 +16,14 @@ _ROLES: Final = ("spout", "split", "count", "window", "join", "sink", "acker")
 _SPREAD_SECS: Final = 8.0
 
 
-def kill(role: str) -> Deed:
+def kill(role: str) -> Injection:
     """SIGKILL. The process is restarted a second later."""
 
-    def deed(stage: Testbed, rng: random.Random) -> Steps:
+    def inject(stage: Testbed, rng: random.Random) -> Steps:
         stage.pick(role, rng).process.kill()
         yield HoldFor(0)
 
-    return deed
+    return inject
 
 
 def kill_together(stage: Testbed, rng: random.Random) -> Steps:

@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from kstorm_ui.settings import ACTIONS, UiSettings
+from kstorm_ui.ui_settings import ACTIONS, UiSettings
 from tests.chart.conftest import Objects, Render, one
 
 _PODS = (("Deployment", "wordcount-ui"), ("Deployment", "wordcount-sink"))

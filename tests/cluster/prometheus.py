@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import yaml
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.processes import ManagedProcess
 from tests.e2e.kube import Kube
 from tests.go_program import go_program

@@ -11,7 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.runtime.zookeeper.topologies import spouts_path
+from kstorm.runtime.zookeeper.topology_nodes import spouts_path
 from tests.chaos.proxy import Proxy
 from tests.integration.dead_letters import Letters
 from tests.integration.engine import Engine, running

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Self
 
 import pytest
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from tests.debian import find_program
 
 _START_SECS: Final = 60.0

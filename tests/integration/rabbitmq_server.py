@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import pika
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.processes import ManagedProcess
 from kstorm.errors import LocalError
 

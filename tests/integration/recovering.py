@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from kstorm.core.engine.effects import ApplyToStore, Changes, Transact
-from kstorm.core.state import check_pair
+from kstorm.core.task_state import check_pair
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import make_app

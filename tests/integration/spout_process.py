@@ -18,7 +18,7 @@ from kstorm.kafka import KAFKA, KafkaPorts, KafkaSpout, SchemeAsMultiScheme, Str
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.kafka.sink import KafkaWriter
 from kstorm.runtime.kafka.source import KafkaSource
-from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsetStores
 from kstorm.topology import BasicBolt, Config, TopologyBuilder, TopologyContext
 from tests.integration.kafka_topic import Topic
 from tests.spout_collector import SpoutCollector

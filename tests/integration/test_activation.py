@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.errors import ControlError
 from kstorm.operations.control import activation
-from kstorm.runtime.zookeeper.topologies import (
+from kstorm.runtime.zookeeper.topology_nodes import (
     ROOT,
     SpoutReport,
     deactivated_path,

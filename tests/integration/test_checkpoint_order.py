@@ -14,8 +14,8 @@ from kstorm.core.outgoing import EpochRecords, OutgoingRecord
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError, FencedError
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka import checkpoints, internal_topics, transactional_producer
-from kstorm.runtime.kafka.checkpoints import CheckpointWriter
+from kstorm.runtime.kafka import checkpoint_writer, internal_topics, transactional_producer
+from kstorm.runtime.kafka.checkpoint_writer import CheckpointWriter
 from tests.integration.recovering import make_table
 from tests.integration.test_fencing import committed, process, topics
 
@@ -62,7 +62,7 @@ async def test_successor_never_starts_after_unread_records(
     topic, changelog = topics
     async with process(kafka, topic, "place", "first") as old:
         await old.write(changelog, Transact({0: [(b"count", b"1")]}, {0: 1}))
-    monkeypatch.setattr(checkpoints, "Producer", Sleepy)
+    monkeypatch.setattr(checkpoint_writer, "Producer", Sleepy)
     async with process(kafka, topic, "place", "second") as zombie:
         before = end_of(kafka, changelog)
         writing = asyncio.create_task(
@@ -95,7 +95,7 @@ class Stuck(Producer):
         if not Stuck.stuck:
             Stuck.stuck += 1
             # The calls of the next producer may take long on a busy machine.
-            vars(checkpoints)["_STUCK_SECS"] = 30.0
+            vars(checkpoint_writer)["_STUCK_SECS"] = 30.0
             assert self.released.wait(60)
         super().send_offsets_to_transaction(*arguments)
 
@@ -108,8 +108,8 @@ async def test_stuck_offsets_are_written_by_another_producer(
     The broker rejects the stuck producer later.
     """
     topic, changelog = topics
-    monkeypatch.setattr(checkpoints, "Producer", Stuck)
-    monkeypatch.setattr(checkpoints, "_STUCK_SECS", 0.5)
+    monkeypatch.setattr(checkpoint_writer, "Producer", Stuck)
+    monkeypatch.setattr(checkpoint_writer, "_STUCK_SECS", 0.5)
     async with process(kafka, topic, "place", "name") as writer, asyncio.timeout(30):
         assert await writer.write(changelog, Transact({0: [(b"count", b"1")]}, {0: 1})) != {}
         Stuck.released.set()

@@ -13,7 +13,7 @@ from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.single_partition_topic import write_topic
-from kstorm.runtime.zookeeper.topologies import SpoutReport, report_path
+from kstorm.runtime.zookeeper.topology_nodes import SpoutReport, report_path
 from tests.integration.dead_letters import Letters
 
 Command = Callable[..., object]

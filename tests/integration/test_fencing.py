@@ -15,7 +15,7 @@ from kstorm.core.engine.effects import Transact
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import FencedError
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.checkpoints import CheckpointWriter
+from kstorm.runtime.kafka.checkpoint_writer import CheckpointWriter
 from tests.integration.engine import make_topics
 
 

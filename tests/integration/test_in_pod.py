@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedZooKeeper
-from kstorm.runtime.zookeeper.topologies import (
+from kstorm.runtime.zookeeper.topology_nodes import (
     Deactivation,
     deactivated_path,
     read_deactivation,

@@ -12,7 +12,7 @@ from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka import KAFKA, JsonScheme, KafkaBolt, KafkaPorts, KafkaSpout, SchemeAsMultiScheme
 from kstorm.runtime.kafka.sink import KafkaWriter
 from kstorm.runtime.kafka.source import KafkaSource
-from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsetStores
 from kstorm.topology import (
     Config,
     Fields,

@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kstorm.dev.servers import EmbeddedZooKeeper
-from kstorm.runtime.zookeeper.topologies import (
+from kstorm.runtime.zookeeper.topology_nodes import (
     SpoutReport,
     deactivated_path,
     report_path,

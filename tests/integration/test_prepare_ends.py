@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # its stubs hide some
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError
 from kstorm.kafka import (

@@ -13,7 +13,7 @@ from kstorm.core.engine.effects import Transact
 from kstorm.core.outgoing import OutgoingRecord
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError
-from kstorm.runtime.kafka import checkpoints
+from kstorm.runtime.kafka import checkpoint_writer
 from kstorm.runtime.kafka.refusals import RecordsRefusedError
 from tests.chaos.plain_readers import TopicReader
 from tests.integration.conftest import RunTopology
@@ -145,8 +145,8 @@ async def test_missing_topic_ends_the_process(
     kafka: EmbeddedKafka, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be created late, so there are several attempts. The error names it and the remedy."""
-    monkeypatch.setattr(checkpoints, "TRANSACTION_SECS", 4.0)
-    monkeypatch.setattr(checkpoints, "_PATIENCE_SECS", 6.0)
+    monkeypatch.setattr(checkpoint_writer, "TRANSACTION_SECS", 4.0)
+    monkeypatch.setattr(checkpoint_writer, "_PATIENCE_SECS", 6.0)
     input_topic, changelog = topics
     async with process(kafka, input_topic, "place", "name") as writer:
         with pytest.raises(

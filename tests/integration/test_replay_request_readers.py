@@ -16,7 +16,7 @@ from kstorm.kafka.ports import ReplayRequestReader
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.replay_request_reader import KafkaReplayRequests
 from kstorm.testing.kafka.broker import PendingRequests, Topics
-from kstorm.testing.kafka.replay_requests import FakeReplayRequests
+from kstorm.testing.kafka.replay_request_reader import FakeReplayRequests
 from kstorm.testing.logs import BrokerLogs, TransactionFate
 from tests.conftest import Eventually
 from tests.integration.engine import make_topics

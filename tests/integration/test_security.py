@@ -359,7 +359,7 @@ def test_zookeeper_nodes_belong_to_the_login(
 ) -> None:
     """Another user is rejected, reports it, and retries a few times per second at most."""
     from kstorm.kafka.ports import Ownership
-    from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
+    from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsetStores
     from tests.integration.test_zookeeper_offsets import P0, World
 
     world = World(zookeeper.connect, topic_prefix)

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kstorm.core.state import MAX_PAIR_BYTES, TaskState
+from kstorm.core.task_state import MAX_PAIR_BYTES, TaskState
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import TopicError
 from kstorm.runtime.base.settings import Settings

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from kazoo.client import KazooClient
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka import (
@@ -27,7 +27,7 @@ from kstorm.kafka.ports import UNKNOWN_BROKER
 from kstorm.operations.status.endpoint_checks import endpoint_faults
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.source import KafkaSource
-from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
+from kstorm.runtime.zookeeper.registered_brokers import DynamicBrokersReader
 from kstorm.topology import TopologyBuilder
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic

@@ -17,7 +17,7 @@ from kstorm.errors import ConfigError, FencedError
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig, StoredOffset
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.ports import Broker, Ownership, Partition
-from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets, ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsets, ZooKeeperOffsetStores
 from kstorm.runtime.zookeeper.session import ZooKeeperSession
 from kstorm.topology import BasicBolt, TopologyBuilder, TopologyContext
 from tests.conftest import Eventually

@@ -14,8 +14,8 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl, make_dige
 from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka.ports import Ownership
 from kstorm.runtime.zookeeper.client import make_client
-from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
-from kstorm.runtime.zookeeper.topologies import (
+from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.topology_nodes import (
     ROOT,
     SpoutReport,
     deactivated_path,

@@ -14,8 +14,8 @@ from kstorm.errors import BrokerError
 from kstorm.kafka.ports import Ownership
 from kstorm.runtime.zookeeper.client import make_client
 from kstorm.runtime.zookeeper.nodes import open_nodes
-from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
-from kstorm.runtime.zookeeper.topologies import deactivated_path, topology_path
+from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.topology_nodes import deactivated_path, topology_path
 from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually

@@ -14,9 +14,9 @@ from kstorm.kafka import KafkaHosts, SpoutConfig
 from kstorm.kafka.ports import Ownership
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.resources import Resources
-from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets, ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsets, ZooKeeperOffsetStores
 from kstorm.runtime.zookeeper.session import SessionJob, ZooKeeperSession
-from kstorm.runtime.zookeeper.topologies import (
+from kstorm.runtime.zookeeper.topology_nodes import (
     SpoutReport,
     deactivated_path,
     make_root,

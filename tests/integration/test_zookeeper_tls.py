@@ -19,10 +19,10 @@ from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.kafka import StaticHosts, ZkHosts
 from kstorm.kafka.ports import Ownership
 from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
-from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
 from kstorm.runtime.zookeeper.client import make_client, open_client
 from kstorm.runtime.zookeeper.nodes import open_nodes
-from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.registered_brokers import DynamicBrokersReader
 from tests.conftest import Eventually
 from tests.integration.certificates import Authority, locked_key
 from tests.integration.engine import Engine, check_words, running

@@ -6,7 +6,7 @@ It stores each object as a folder on disk, so tests see an object immediately, w
 from collections.abc import Mapping
 from pathlib import Path
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.processes import ManagedProcess
 from tests.go_program import go_program
 from tests.go_server import GoServer

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.storage import list_names
 

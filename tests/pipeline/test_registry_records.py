@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm_pipeline import Pipeline, PipelineError, avro_records, json_schema_records
 from kstorm_pipeline.errors import SettingsError
 from kstorm_pipeline.registry import Registry

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.jars import spark_jars
 from kstorm.dev.java import SHORT_RUN_OPTIONS, spark_environment
-from kstorm.dev.ports import reserve_port
 from kstorm.dev.processes import ManagedProcess
 from kstorm.dev.servers import EmbeddedKafka
 from tests.pipeline.conftest import await_condition

@@ -18,7 +18,7 @@ SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.t
 # Modules of the library that a service imports only while it runs, or that run next to it.
 IMPORTED_LATER = {
     "spout": [
-        "kstorm.runtime.zookeeper.offsets",
+        "kstorm.runtime.zookeeper.offset_store",
         "kstorm.runtime.queues.rabbitmq",
         "kstorm.runtime.queues.kestrel",
         "kstorm.cli.__main__",

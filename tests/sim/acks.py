@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from kstorm.core.collectors import BoltCollector
 from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import OutgoingRecord
+from kstorm.core.task_collectors import BoltCollector
 from kstorm.core.wire import AckFrame, TupleFrame, decode, unpack_ids
 from kstorm.testing.cluster import LocalCluster
 from kstorm.topology import Tuple, TupleBatch

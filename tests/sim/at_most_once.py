@@ -18,7 +18,7 @@ from kstorm.kafka.finished_ranges import FinishedRange
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import OffsetStore, Partition
 from kstorm.runtime.zookeeper.lease import NOTHING
-from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets
+from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsets
 from kstorm.testing.scheduler import Step
 from kstorm.topology import Config, Placed, SpoutOutputCollector, TopologyBuilder, TopologyContext
 from tests.sim.finished_topic import SimulatedWriter

@@ -23,7 +23,7 @@ from kstorm.core.engine.checkpoints import Checkpoints
 from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Release, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.intake import Intake
-from kstorm.core.engine.spout import SpoutEngine, SpoutSends
+from kstorm.core.engine.spout_engine import SpoutEngine, SpoutSends
 from kstorm.core.engine.tenure import Phase
 from kstorm.core.engine.transaction import Request
 from kstorm.core.user_code import Steps

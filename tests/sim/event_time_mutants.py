@@ -12,9 +12,9 @@ from kstorm.core.engine.epochs import Epochs
 from kstorm.core.engine.exact_spout import SpoutEpochs
 from kstorm.core.exactly_once.unfinished import UnfinishedTuples
 from kstorm.core.watermarks import MarkSender
-from kstorm.kafka import watermark as kafka
+from kstorm.kafka import spout_watermark as kafka
 from kstorm.kafka.partition_times import PartitionTimes
-from kstorm.kafka.watermark import SpoutWatermark
+from kstorm.kafka.spout_watermark import SpoutWatermark
 from kstorm.topology.event_time import NEVER, Mark
 from kstorm.windows import watermark as windows
 from kstorm.windows.sessions import SessionAggregateManager

@@ -263,3 +263,15 @@ class ScheduleAdversary(Adversary):
         assert self._source is not None
         self._source.zookeeper.restart()
         return ""
+
+
+def work_among_faults(
+    cluster: LocalCluster, adversary: Adversary, steps: int, look: Callable[[], None] = lambda: None
+) -> None:
+    """Take `steps` steps, with a possible fault before each. Call `look` after each."""
+    adversary.begin()
+    for _ in range(steps):
+        adversary.strike()
+        if not cluster.step():
+            adversary.pass_time()
+        look()

@@ -17,15 +17,15 @@ _EXACT_MODULES: Final = (
     "kstorm.core.engine.epochs",
     "kstorm.core.engine.exact_bolt",
     "kstorm.core.engine.exact_spout",
-    "kstorm.core.exactly_once.collector",
-    "kstorm.core.exactly_once.spout_task",
+    "kstorm.core.exactly_once.exact_collector",
+    "kstorm.core.exactly_once.exact_spout_task",
     "kstorm.core.exactly_once.undoable_state",
-    "kstorm.core.exactly_once.task",
+    "kstorm.core.exactly_once.exact_bolt_task",
     "kstorm.core.exactly_once.located_tuples",
     "kstorm.core.exactly_once.unfinished",
     "kstorm.core.outbox",
     "kstorm.core.recovery",
-    "kstorm.core.state",
+    "kstorm.core.task_state",
 )
 
 

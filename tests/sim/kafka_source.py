@@ -21,7 +21,7 @@ from kstorm.kafka.finished_ranges import FinishedRange
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import KAFKA, KafkaPorts, Partition
 from kstorm.runtime.zookeeper.lease import NOTHING
-from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets
+from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsets
 from kstorm.testing.processes import PROCESS, SpoutProcess
 from kstorm.topology import Config, Fields, Placed, SpoutOutputCollector, TopologyContext
 from tests.sim.async_components import give_way

@@ -9,11 +9,11 @@ from unittest.mock import patch
 from kstorm.core.engine import checkpoints
 from kstorm.errors import KstormError
 from kstorm.testing.cluster import LocalCluster
-from kstorm.testing.fault_phase import MOST_ROUNDS, work_among_faults, work_in_calm
+from kstorm.testing.fault_phase import MOST_ROUNDS, work_in_calm
 from kstorm.testing.world import discard_narration
 from kstorm.topology import Topology
 from tests.sim.components import Tally
-from tests.sim.faults import CALM, DRAWN, FaultMix, ScheduleAdversary
+from tests.sim.faults import CALM, DRAWN, FaultMix, ScheduleAdversary, work_among_faults
 from tests.sim.kafka_source import TOPIC, SourceTopic
 from tests.sim.topologies import TICK_SECS, TIMEOUT, random_topology
 from tests.sim.truth import Truth

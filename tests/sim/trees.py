@@ -20,11 +20,10 @@ from kstorm.operations.trees.tree_reader import TopicRecord, TreeReader
 from kstorm.operations.trees.verdict import VerdictKind, verdict_on
 from kstorm.operations.trees.xor_solver import MOST_UNKNOWN
 from kstorm.testing.cluster import LocalCluster
-from kstorm.testing.fault_phase import work_among_faults
 from kstorm.topology import Topology
 from tests.sim.acks import Acknowledged, records_of, watch_acks
 from tests.sim.exactly_once.world import exact_topology, strike
-from tests.sim.faults import CALM, DRAWN, FaultMix, ScheduleAdversary
+from tests.sim.faults import CALM, DRAWN, FaultMix, ScheduleAdversary, work_among_faults
 from tests.sim.kafka_source import SourceTopic
 from tests.sim.topologies import random_topology
 from tests.sim.truth import Truth

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kstorm.core import collectors, routing, spout_collector
+from kstorm.core import routing, spout_collector, task_collectors
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.emission import Emission
 from kstorm.core.engine import BoltEngine, Engine, SpoutEngine
@@ -43,7 +43,7 @@ class _HastyEmission(Emission):
 @contextmanager
 def _sent_before_all_have_chosen() -> Iterator[None]:
     with (
-        patch.object(collectors, "Emission", _HastyEmission),
+        patch.object(task_collectors, "Emission", _HastyEmission),
         patch.object(spout_collector, "Emission", _HastyEmission),
     ):
         yield

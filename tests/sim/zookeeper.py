@@ -171,7 +171,7 @@ class SimulatedZooKeeper:
 class SimulatedSession:
     """A process's access to ZooKeeper, in steps of the process.
 
-    It has the interface of `kstorm.runtime.zookeeper.offsets.OffsetSession`.
+    It has the interface of `kstorm.runtime.zookeeper.offset_store.OffsetSession`.
     """
 
     def __init__(self, zookeeper: SimulatedZooKeeper, process: SessionHost) -> None:

@@ -18,7 +18,7 @@ _SEND_SECS: Final = 30.0
 _OPEN_MS: Final = 120_000
 
 
-class _Deed(Protocol):
+class _Injection(Protocol):
     def __call__(self, stage: Stage) -> Iterator[None]: ...
 
 
@@ -26,21 +26,21 @@ class _Deed(Protocol):
 class Trouble:
     name: str
     says: str
-    """Description of the deed."""
+    """Its cause, in plain words."""
     named: str
     """Pattern of a sentence that names the trouble and its place."""
-    deed: _Deed
+    inject: _Injection
     """A generator that causes the trouble, yields, and ends it."""
 
     @contextmanager
     def caused(self, stage: Stage) -> Iterator[None]:
         """Cause the trouble for the duration of the block."""
-        deed = self.deed(stage)
-        next(deed)
+        injection = self.inject(stage)
+        next(injection)
         try:
             yield
         finally:
-            next(deed, None)
+            next(injection, None)
 
 
 def _poison(stage: Stage) -> Iterator[None]:
@@ -80,13 +80,13 @@ def _stuck_transaction(stage: Stage) -> Iterator[None]:
     producer.abort_transaction(_SEND_SECS)
 
 
-def _mixed(mix: Mix) -> _Deed:
-    def deed(stage: Stage) -> Iterator[None]:
+def _mixed(mix: Mix) -> _Injection:
+    def inject(stage: Stage) -> Iterator[None]:
         before, stage.feed.mix = stage.feed.mix, mix
         yield
         stage.feed.mix = before
 
-    return deed
+    return inject
 
 
 def _missing_acker(stage: Stage) -> Iterator[None]:

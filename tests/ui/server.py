@@ -12,7 +12,7 @@ from kstorm.errors import KstormError
 from kstorm.introspection.outline import Outline, OutlineEdge
 from kstorm_ui.collector import Collector
 from kstorm_ui.serve import UiServer
-from kstorm_ui.sources.logs import LogLife
+from kstorm_ui.sources.process_logs import LogLife
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, ReportSource, TopologyReport
 
 BEGUN = 1_700_000_000.0

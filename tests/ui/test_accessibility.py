@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from kstorm_ui.sources.logs import LogLife
+from kstorm_ui.sources.process_logs import LogLife
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, status, topology
 from tests.ui.waiting import arrives, press_until

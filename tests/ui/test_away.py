@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.introspection.outline_builder import outline_of
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
 from kstorm.topology import TopologyBuilder

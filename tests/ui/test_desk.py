@@ -14,7 +14,7 @@ from kstorm.events import Event
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.single_partition_topic import bounds
-from kstorm_ui.settings import ACTIONS
+from kstorm_ui.ui_settings import ACTIONS
 from tests.conftest import Eventually
 from tests.ui.conftest import OpenPage
 from tests.ui.running import Running, running_beside_page

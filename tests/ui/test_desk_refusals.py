@@ -18,8 +18,8 @@ from kstorm.dev.servers import EmbeddedKafka
 from kstorm.introspection.outline import Outline
 from kstorm.operations.kubernetes.cluster import open_cluster
 from kstorm.runtime.kafka.event_log import read_events
-from kstorm_ui.settings import ACTIONS
 from kstorm_ui.sources.kubernetes import KubernetesSource
+from kstorm_ui.ui_settings import ACTIONS
 from tests.integration.dead_letters import Letters
 from tests.kubernetes_stub import KubernetesStub
 from tests.ui.conftest import OpenPage

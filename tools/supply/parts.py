@@ -11,27 +11,24 @@ from kstorm.dev.jar_fixes import name_and_version, unused
 from kstorm.dev.jars import (
     KAFKA_SET,
     MENDED_SET,
-    NEW_KAFKA_SET,
-    OLD_KAFKA_SET,
     S3_SET,
     SPARK_SET,
     ZOOKEEPER_SET,
+    list_path,
+    parse_list,
     read_list,
 )
 from kstorm.dev.java import spark_home
 from kstorm.errors import LocalError
+from tools.kafka_releases import NEW_KAFKA_LIST, OLD_KAFKA_LIST
 from tools.vendor import LOCK, PLACE, read_lock
 
 PartKind = Literal["package", "jar", "script"]
 
-_SETS: Final = (
-    KAFKA_SET,
-    NEW_KAFKA_SET,
-    OLD_KAFKA_SET,
-    ZOOKEEPER_SET,
-    SPARK_SET,
-    S3_SET,
-    MENDED_SET,
+_JAR_LISTS: Final = (
+    *map(list_path, (KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, S3_SET, MENDED_SET)),
+    NEW_KAFKA_LIST,
+    OLD_KAFKA_LIST,
 )
 _LOCKED: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)*")
@@ -70,9 +67,9 @@ def locked(file: Path) -> Iterator[Part]:
 
 def listed() -> Iterator[Part]:
     """Yield the jars of all lists."""
-    for set_name in _SETS:
-        for jar in read_list(set_name):
-            yield Part("jar", jar.artifact, jar.version, set_name, jar.group)
+    for jar_list in _JAR_LISTS:
+        for jar in parse_list(jar_list):
+            yield Part("jar", jar.artifact, jar.version, jar_list.stem, jar.group)
 
 
 def shipped(folder: Path) -> Iterator[Part]:

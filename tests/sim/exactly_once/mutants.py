@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kstorm.core import state
+from kstorm.core import task_state
 from kstorm.core.engine import InputProgress, TaskTenure
 from kstorm.core.engine.effects import ApplyToStore, Transact
 from kstorm.core.engine.engine import Routine
@@ -21,10 +21,10 @@ from kstorm.core.engine.tenure import Phase
 from kstorm.core.engine.transaction import Answer, Request, TransactionalWrite, Transactions
 from kstorm.core.engine.units import Unit
 from kstorm.core.exactly_once import UndoableState
-from kstorm.core.exactly_once.collector import ExactCollector
-from kstorm.core.exactly_once.ledger import ExactLedger
-from kstorm.core.exactly_once.spout_task import ExactSpoutTask
-from kstorm.core.exactly_once.task import ExactBoltTask
+from kstorm.core.exactly_once.exact_bolt_task import ExactBoltTask
+from kstorm.core.exactly_once.exact_collector import ExactCollector
+from kstorm.core.exactly_once.exact_ledger import ExactLedger
+from kstorm.core.exactly_once.exact_spout_task import ExactSpoutTask
 from kstorm.core.exactly_once.unfinished import UnfinishedTuple, UnfinishedTuples
 from kstorm.core.ledger import Ledger
 from kstorm.core.spout_task import SpoutTask
@@ -94,12 +94,12 @@ def _keeps_state() -> AbstractContextManager[object]:
 
 
 def _keeps_what_is_changed_in_place() -> AbstractContextManager[object]:
-    def read(self: state._Encoded) -> Any:
+    def read(self: task_state._Encoded) -> Any:
         if self.ready is None:
-            self.ready = state.value_of("", self.data)
+            self.ready = task_state.value_of("", self.data)
         return self.ready
 
-    return patch.object(state._Encoded, "read", read)
+    return patch.object(task_state._Encoded, "read", read)
 
 
 def _forgets_the_unfinished() -> AbstractContextManager[object]:

@@ -18,7 +18,7 @@ from kstorm.core.engine import (
 )
 from kstorm.core.engine.effects import Open, RunUserCode, Send
 from kstorm.core.exactly_once import UndoableState
-from kstorm.core.state import TaskState
+from kstorm.core.task_state import TaskState
 from kstorm.core.user_code import drive
 from kstorm.core.wire import VERSION, TupleFrame, encode
 from kstorm.topology import Topology

@@ -10,7 +10,7 @@ import pytest
 from kstorm.core.completion_box import CompletionBox
 from kstorm.core.dead_letters import decode_letter
 from kstorm.core.engine import InputRecord
-from kstorm.core.engine import acker as acker_module
+from kstorm.core.engine import acker_engine as acker_module
 from kstorm.core.engine.effects import (
     ApplyToStore,
     Close,

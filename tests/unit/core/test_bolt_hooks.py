@@ -6,7 +6,7 @@ import pytest
 
 from kstorm.core.engine import BoltEngine
 from kstorm.core.engine.effects import ApplyToStore, Send, Transact
-from kstorm.core.state import TaskState
+from kstorm.core.task_state import TaskState
 from kstorm.testing import FeederSpout, LocalCluster
 from kstorm.topology import (
     BasicOutputCollector,

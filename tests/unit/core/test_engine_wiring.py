@@ -10,14 +10,14 @@ import pytest
 
 import kstorm
 from kstorm.core.engine import BoltEngine, ExactBoltEngine, ExactSpoutEngine, SpoutEngine
-from kstorm.core.engine.bolt import UnobservedWork
+from kstorm.core.engine.bolt_engine import UnobservedWork
 from kstorm.core.engine.units import Unit
 from kstorm.core.exactly_once.unfinished import MARK
+from kstorm.engine_factories import make_acker_engine, make_bolt_engine, make_spout_engine
 from kstorm.kafka.ports import KafkaPorts
 from kstorm.kafka.unit_writer import UnitWriter, for_sinks
 from kstorm.topology import Config, KeyValueState, StatefulBasicBolt, TopologyBuilder
 from kstorm.topology.config import EXACTLY_ONCE
-from kstorm.wiring import make_acker_engine, make_bolt_engine, make_spout_engine
 from tests.unit.core.engines import Driven, Journal
 from tests.unit.core.epoch_harness import Words
 
@@ -150,4 +150,4 @@ def test_engines_are_made_in_one_place() -> None:
                 and isinstance(node.func, ast.Name)
                 and node.func.id in kinds
             }
-    assert makers == {"wiring.py"}
+    assert makers == {"engine_factories.py"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kstorm.core.exactly_once.ledger import ExactLedger
+from kstorm.core.exactly_once.exact_ledger import ExactLedger
 from kstorm.core.wire import VERSION, AckFrame, pack_ids
 from tests.unit.core.acker import SPOUT, Acker
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.core import state as module
-from kstorm.core.state import TaskState
+from kstorm.core import task_state as module
+from kstorm.core.task_state import TaskState
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.state import TaskState
+from kstorm.core.task_state import TaskState
 from kstorm.errors import ArgumentError
 from kstorm.topology import Tuple
 from kstorm.windows.executor import PrefixedState

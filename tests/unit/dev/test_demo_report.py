@@ -10,7 +10,7 @@ from rich.console import Console
 
 from kstorm.dev.command_exit import check_report
 from kstorm.dev.demo.audit import Produced, SinkRecord, audit
-from kstorm.dev.demo.pipeline import DemoTables, GoldWord, read_tables
+from kstorm.dev.demo.pipeline_run import DemoTables, GoldWord, read_tables
 from kstorm.dev.demo.report import DemoOutcome, LoadResult, Usage, print_summary
 from kstorm.dev.pipeline_audit import AuditedTable
 from kstorm.errors import ConfigError

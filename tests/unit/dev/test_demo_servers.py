@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kstorm.dev.demo import servers
-from kstorm.dev.demo.servers import DemoServers
+from kstorm.dev.demo import demo_servers
+from kstorm.dev.demo.demo_servers import DemoServers
 from kstorm.errors import LocalError
 
 
@@ -44,8 +44,8 @@ class StandIn:
 @pytest.fixture
 def stand_ins(monkeypatch: pytest.MonkeyPatch) -> list[StandIn]:
     made = [StandIn(), StandIn()]
-    monkeypatch.setattr(servers, "EmbeddedKafka", lambda *_, **__: made[0])
-    monkeypatch.setattr(servers, "EmbeddedZooKeeper", lambda *_, **__: made[1])
+    monkeypatch.setattr(demo_servers, "EmbeddedKafka", lambda *_, **__: made[0])
+    monkeypatch.setattr(demo_servers, "EmbeddedZooKeeper", lambda *_, **__: made[1])
     return made
 
 
@@ -104,8 +104,8 @@ def test_the_users_own_servers_are_neither_started_nor_stopped(
     def unwanted(*_: Any, **__: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(servers, "EmbeddedKafka", unwanted)
-    monkeypatch.setattr(servers, "EmbeddedZooKeeper", unwanted)
+    monkeypatch.setattr(demo_servers, "EmbeddedKafka", unwanted)
+    monkeypatch.setattr(demo_servers, "EmbeddedZooKeeper", unwanted)
     with DemoServers(tmp_path, "kafka:9092", "zookeeper:2181") as own:
         own.wait(lambda share: None)
         own.check()

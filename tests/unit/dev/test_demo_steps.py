@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kstorm.dev.demo.pipeline import _Steps
+from kstorm.dev.demo.pipeline_run import _Steps
 
 LOG = (
     "2026-11-26T21:04:02 INFO starting Spark on local[*]\n",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kstorm.dev.logged_errors import LoggedErrors
-from kstorm.dev.user_code import UserCode, is_users
+from kstorm.dev.user_files import UserCode, is_users
 from kstorm.errors import ConfigError, LocalError
 
 CODE = """\

@@ -161,7 +161,7 @@ url: x # of the broker itself
         ("README.md", "README.md"),
         ("docs/development/adr/README.md", "docs"),
         ("shared/src/kstorm/errors.py", "shared/src/kstorm"),
-        ("shared/src/kstorm/core/engine/spout.py", "shared/src/kstorm/core"),
+        ("shared/src/kstorm/core/engine/spout_engine.py", "shared/src/kstorm/core"),
         ("services/ui/src/kstorm_ui/app.py", "services/ui"),
         ("tests/conftest.py", "tests"),
         ("tests/unit/docs/test_pages.py", "tests/unit"),

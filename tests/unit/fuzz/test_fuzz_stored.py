@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kstorm.core.dead_letters import DeadLetter, decode_letter, encode_letter
 from kstorm.core.ledger import check_bucket
-from kstorm.core.state import TaskState, check_pair
+from kstorm.core.task_state import TaskState, check_pair
 from kstorm.errors import ConfigError, FrameError
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.ports import Broker, Partition

@@ -11,7 +11,7 @@ from struct import pack
 
 import pytest
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm_pipeline import __main__ as program
 from kstorm_pipeline.__main__ import main
 from tests.tcp_listener import Listener

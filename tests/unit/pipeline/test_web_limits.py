@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm_pipeline.monitor.monitor import Monitor
 from kstorm_pipeline.monitor.pages import serving
 from kstorm_pipeline.monitor.web_server import ConnectionLimits, WebServer

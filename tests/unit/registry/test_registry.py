@@ -13,7 +13,7 @@ from confluent_kafka import Message
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message_factory import GetMessageClass
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.errors import ConfigError, NotYetError
 from kstorm.kafka import KafkaHosts, MultiScheme, SchemeAsMultiScheme, SpoutConfig
 from kstorm.kafka.partition_manager import PartitionManager

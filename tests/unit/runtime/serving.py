@@ -10,7 +10,7 @@ from typing import Any
 import uvloop
 
 from examples import diamond
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import make_app
 from kstorm.runtime.service.pages import add_pages

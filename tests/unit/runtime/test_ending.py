@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import ServiceWorker, make_app
 

@@ -161,6 +161,38 @@ async def test_callback_receives_the_offset_of_each_record() -> None:
     await writer.close()
 
 
+class HoardingProducer:
+    """Delivers the first record, keeps its report, and has another record in flight forever."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.reports: list[Any] = []
+
+    def __len__(self) -> int:
+        return 1
+
+    def poll(self, _: float) -> int:
+        if self.reports:
+            self.reports[0](None, None)
+        return 1
+
+    def produce(self, topic: str, value: object, key: object, partition: int, report: Any) -> None:
+        self.reports.append(report)
+
+
+async def test_stored_offset_of_a_spout_does_not_depend_on_reference_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The broker's report alone settles the range below the offset."""
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", HoardingProducer)
+    settings = Settings(topology="unused", bootstrap_servers="kafka:9092")
+    writer = Resources(settings).lent[KAFKA].open_writer({})
+    written: list[Any] = []
+    for key in (b"1", b"2"):
+        writer.write("t.__finished", key, b"v", lambda *end: written.append(end))
+    await until(lambda: written)
+    assert written[0] == (None, None)
+
+
 class FatalProducer:
     """A producer without permission to write, with the behaviour of confluent-kafka and a real broker.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from tests.unit.runtime.restarting import SLOW_SECS
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from kstorm.errors import BrokerError
-from kstorm.runtime.service.journal import ServiceJournal
+from kstorm.runtime.service.service_journal import ServiceJournal
 from tests.unit.runtime.serving import run, serving
 from tests.unit.runtime.test_driver import BareDriver, topology
 

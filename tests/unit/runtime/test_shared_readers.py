@@ -6,7 +6,7 @@ from kstorm.kafka.ports import Partition
 from kstorm.runtime.kafka.shared_positions import SharedPositions
 from kstorm.runtime.kafka.shared_replay_requests import SharedReplayRequests
 from kstorm.testing.kafka.broker import PendingRequests, Topics
-from kstorm.testing.kafka.replay_requests import FakeReplayRequests
+from kstorm.testing.kafka.replay_request_reader import FakeReplayRequests
 
 
 class Requests:

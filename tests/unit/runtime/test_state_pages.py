@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.errors import ConfigError
 from kstorm.introspection.outline_builder import outline_of
 from kstorm.runtime.base.settings import Settings, from_environment

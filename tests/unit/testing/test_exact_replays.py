@@ -12,7 +12,7 @@ from kstorm.kafka import KafkaBolt, KafkaSpout
 from kstorm.kafka.replays import SpoutReplays
 from kstorm.testing import LocalCluster
 from kstorm.testing.kafka import FakeKafka
-from kstorm.testing.kafka.replay_requests import FakeReplayRequests
+from kstorm.testing.kafka.replay_request_reader import FakeReplayRequests
 from kstorm.testing.placement import Heir
 from kstorm.topology import (
     BasicBolt,

@@ -13,7 +13,7 @@ from kstorm.kafka.ports import Partition
 from kstorm.testing import LocalCluster
 from kstorm.testing.kafka import FakeKafka, PermanentRefusal
 from kstorm.testing.kafka.broker import PendingRequests
-from kstorm.testing.kafka.epochs import FakePositions
+from kstorm.testing.kafka.committed_records import FakePositions
 from kstorm.testing.kafka.writer import MAX_BYTES
 from kstorm.topology import (
     BasicBolt,

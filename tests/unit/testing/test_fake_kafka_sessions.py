@@ -8,7 +8,7 @@ import pytest
 from kstorm.kafka import SpoutConfig
 from kstorm.kafka.ports import OffsetStore, Ownership, Partition
 from kstorm.testing.kafka.broker import PendingRequests
-from kstorm.testing.kafka.offsets import FakeNodes, FakeOffsets
+from kstorm.testing.kafka.offset_store import FakeNodes, FakeOffsets
 from kstorm.testing.processes import PROCESS
 from kstorm.topology import TopologyContext
 from tests.unit.testing.test_fake_kafka import config, wired

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from tools.supply import __main__ as deps
 from tools.supply import licences
 from tools.supply.advisories import (

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.core.state import TaskState
+from kstorm.core.task_state import TaskState
 from kstorm.testing import BoltTester, FeederSpout, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Fields, Topology

@@ -16,10 +16,10 @@ from kstorm_ui.collector import Collector
 from kstorm_ui.letter_selection import selected_by
 from kstorm_ui.preview import form_text
 from kstorm_ui.query_cache import QueryCache
-from kstorm_ui.settings import ACTIONS, from_environment
 from kstorm_ui.site import Site
-from kstorm_ui.sources.letters import FoundLetters
+from kstorm_ui.sources.newest_letters import FoundLetters
 from kstorm_ui.topology_state import TopologyState
+from kstorm_ui.ui_settings import ACTIONS, from_environment
 from tests.ui.server import MadeUp, topology
 
 SETTINGS = Settings(topology="", bootstrap_servers="nowhere:1")

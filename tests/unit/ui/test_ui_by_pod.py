@@ -14,10 +14,10 @@ from kstorm_ui.action_forms import requested_action
 from kstorm_ui.background_actions import BackgroundAction
 from kstorm_ui.collector import Collector
 from kstorm_ui.preview import preview
-from kstorm_ui.settings import ACTIONS
 from kstorm_ui.site import Site
 from kstorm_ui.sources.kubernetes import KubernetesSource
 from kstorm_ui.topology_state import TopologyState
+from kstorm_ui.ui_settings import ACTIONS
 from tests.exec_stub import ended
 from tests.from_kubeconfig import from_kubeconfig
 from tests.kubernetes_stub import KubernetesStub

@@ -10,7 +10,7 @@ import pytest
 from kstorm.errors import ControlError
 from kstorm_ui import serve
 from kstorm_ui.collector import Collector
-from kstorm_ui.sources.logs import LogLife
+from kstorm_ui.sources.process_logs import LogLife
 from kstorm_ui.sources.report import ProcessReport, TopologyReport
 from tests.ui.server import MadeUp, topology
 

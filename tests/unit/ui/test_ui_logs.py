@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kstorm.errors import AbsentError
-from kstorm_ui.sources.logs import MOST_BYTES, last_of, lives_in
+from kstorm_ui.sources.process_logs import MOST_BYTES, last_of, lives_in
 
 
 def start(number: int, *lines: str) -> str:

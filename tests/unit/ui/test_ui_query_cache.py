@@ -10,7 +10,7 @@ from kstorm.errors import AbsentError, BrokerError, KstormError
 from kstorm_ui import stream
 from kstorm_ui.collector import Collector
 from kstorm_ui.query_cache import QueryCache
-from kstorm_ui.sources.logs import LogLife
+from kstorm_ui.sources.process_logs import LogLife
 from kstorm_ui.sources.report import TopologyReport
 
 

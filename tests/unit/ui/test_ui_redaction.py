@@ -5,7 +5,7 @@ from typing import Any
 from kstorm.core.dead_letters import DeadLetter, LetterError
 from kstorm.events import Event
 from kstorm.operations.letters.selection import NumberedLetter
-from kstorm_ui.redaction import (
+from kstorm_ui.page_redaction import (
     LetterFilter,
     about,
     error_of,

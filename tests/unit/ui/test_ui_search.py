@@ -4,8 +4,8 @@ import pytest
 
 from kstorm.introspection.outline import Outline, OutlineComponent, SpoutSource
 from kstorm_ui.sources.partitions import PartitionState
-from kstorm_ui.sources.records import text_of, topics_of
-from kstorm_ui.sources.search import meant_by, offsets_of
+from kstorm_ui.sources.search import offsets_of, results_by_form
+from kstorm_ui.sources.topic_records import text_of, topics_of
 from kstorm_ui.topology_memory import TopologyMemory
 from kstorm_ui.topology_state import TopologyState
 from tests.ui.server import topology
@@ -40,7 +40,7 @@ def state() -> TopologyState:
 def test_text_means_an_object_by_its_form(
     state: TopologyState, text: str, hrefs: list[str]
 ) -> None:
-    assert [each.href for each in meant_by(text, state)] == hrefs
+    assert [each.href for each in results_by_form(text, state)] == hrefs
 
 
 def test_offset_is_searched_in_all_partitions(state: TopologyState) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kstorm.errors import ConfigError
-from kstorm_ui.settings import from_environment
+from kstorm_ui.ui_settings import from_environment
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "page.example"])

@@ -14,7 +14,7 @@ from kstorm.errors import KstormError
 from kstorm.printable import printable
 from kstorm.runtime.run_files import find, runs_folder
 from kstorm_ui.serve import serve
-from kstorm_ui.settings import UiSettings, from_environment
+from kstorm_ui.ui_settings import UiSettings, from_environment
 
 
 def main() -> None:

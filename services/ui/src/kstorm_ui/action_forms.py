@@ -9,9 +9,9 @@ from kstorm_ui import operator_actions
 from kstorm_ui.background_actions import Act
 from kstorm_ui.letter_selection import SelectedLetters, selected_by
 from kstorm_ui.operator_actions import ActionTarget
-from kstorm_ui.settings import settings_of
 from kstorm_ui.site import NOT_TOLD, Site, no_outline
 from kstorm_ui.topology_state import TopologyState
+from kstorm_ui.ui_settings import settings_of
 
 MOST_PODS: Final = 99_999
 _MOST: Final = 10**9

@@ -12,7 +12,7 @@ from typing import Final
 
 from kstorm.errors import ControlError, KstormError
 from kstorm.operations.control.activation import LOOK_SECS
-from kstorm_ui import formatting
+from kstorm_ui import page_formatting
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class BackgroundActions:
             if other.verb == verb and not other.over.is_set():
                 raise ControlError(
                     f"{verb}{other.what and f' {other.what}'} is already under way: "
-                    f"{other.who} started it at {formatting.moment(other.begun)} UTC; "
+                    f"{other.who} started it at {page_formatting.moment(other.begun)} UTC; "
                     "wait until it is over"
                 )
         action = BackgroundAction(verb, what, who, self._closing, self._ended)

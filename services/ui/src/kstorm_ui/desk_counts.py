@@ -19,9 +19,9 @@ from kstorm.events import Event
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.single_partition_topic import bounds
 from kstorm.topology.names import NamesOf
-from kstorm_ui.settings import settings_of
-from kstorm_ui.sources.letters import events_of, letters_of
+from kstorm_ui.sources.newest_letters import events_of, letters_of
 from kstorm_ui.topology_state import TopologyState
+from kstorm_ui.ui_settings import settings_of
 
 log = logging.getLogger(__name__)
 

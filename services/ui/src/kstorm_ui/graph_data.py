@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from kstorm_ui import formatting
+from kstorm_ui import page_formatting
 from kstorm_ui.topology_state import ComponentState, EdgeState, TopologyState
 
 _BUSY_STEPS: Final = (0.3, 0.6, 0.85)
@@ -23,32 +23,32 @@ def _node(topology: TopologyState, state: ComponentState) -> dict[str, Any]:
     rate = state.emit_rate if state.kind == "spout" else state.execute_rate
     down = state.ready < state.processes
     blocked = state.blocked is not None and state.blocked >= _BLOCKED
-    facts = [f"{formatting.rate(rate)}/s"]
+    facts = [f"{page_formatting.rate(rate)}/s"]
     spoken = [state.kind, f"{state.ready}/{state.processes} processes ready"]
     if down:
         facts.append(f"{state.ready}/{state.processes} up")
     if state.busy is not None:
-        facts.append(f"busy {formatting.share(state.busy)}")
+        facts.append(f"busy {page_formatting.share(state.busy)}")
     if blocked:
-        spoken.append(f"waits for others {formatting.share(state.blocked)} of the time")
+        spoken.append(f"waits for others {page_formatting.share(state.blocked)} of the time")
     more = []
     if state.lag is not None:
-        more.append(f"lag {formatting.count(state.lag)}")
+        more.append(f"lag {page_formatting.count(state.lag)}")
     if blocked:
-        more.append(f"waits {formatting.share(state.blocked)}")
+        more.append(f"waits {page_formatting.share(state.blocked)}")
     time = ""
     if state.timed:
-        behind = formatting.watermark(state.watermark, topology.looked)
+        behind = page_formatting.watermark(state.watermark, topology.looked)
         time = f"watermark {behind}"
     shown = [line for line in (" · ".join(facts), " · ".join(more), time) if line]
     return {
         "id": state.component,
-        "name": formatting.shown(state.component),
+        "name": page_formatting.shown(state.component),
         "kind": state.kind,
-        "href": formatting.path("t", topology.name, "c", state.component),
+        "href": page_formatting.path("t", topology.name, "c", state.component),
         "facts": shown,
         # the name that screen readers read begins with the visible text
-        "label": formatting.shown(", ".join([" ".join([state.component, *shown]), *spoken])),
+        "label": page_formatting.shown(", ".join([" ".join([state.component, *shown]), *spoken])),
         "down": down,
         "busy": None if state.busy is None else sum(state.busy >= step for step in _BUSY_STEPS),
         "blocked": blocked,
@@ -62,7 +62,7 @@ def _edge(state: EdgeState) -> dict[str, Any]:
         for stream, grouping in zip(state.streams, state.groupings, strict=True)
     )
     says = (
-        f"{state.source} to {state.target}: {about}{formatting.rate(state.rate)} tuples per second; "
+        f"{state.source} to {state.target}: {about}{page_formatting.rate(state.rate)} tuples per second; "
         f"{streams}"
     )
     return {
@@ -70,7 +70,7 @@ def _edge(state: EdgeState) -> dict[str, Any]:
         "target": state.target,
         "rate": state.rate,
         "counted": state.counted,
-        "text": f"{'' if state.counted else '≤ '}{formatting.rate(state.rate)}/s",
-        "held": formatting.shown(state.held),
-        "label": formatting.shown(f"{says}; held back: {state.held}" if state.held else says),
+        "text": f"{'' if state.counted else '≤ '}{page_formatting.rate(state.rate)}/s",
+        "held": page_formatting.shown(state.held),
+        "label": page_formatting.shown(f"{says}; held back: {state.held}" if state.held else says),
     }

@@ -9,8 +9,8 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.letters.reading import read_letters
 from kstorm.operations.letters.selection import NumberedLetter
 from kstorm.runtime.base.settings import Settings
-from kstorm_ui.redaction import LetterFilter
-from kstorm_ui.sources.letters import letters_of
+from kstorm_ui.page_redaction import LetterFilter
+from kstorm_ui.sources.newest_letters import letters_of
 
 
 class SelectedLetters(msgspec.Struct, frozen=True):

@@ -31,11 +31,11 @@ from kstorm.operations.letters.replaying import (
 from kstorm.operations.letters.selection import NumberedLetter
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.single_partition_topic import bounds, follow_topic
-from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
+from kstorm.runtime.zookeeper.topology_nodes import Topologies, open_topologies
 from kstorm.topology.names import NamesOf
 from kstorm_ui.background_actions import Act, BackgroundAction
 from kstorm_ui.letter_selection import SelectedLetters
-from kstorm_ui.redaction import outcome_text
+from kstorm_ui.page_redaction import outcome_text
 
 _FOLLOW_SECS: Final = 120.0
 _following: Final = BoundedSemaphore(4)

@@ -17,9 +17,9 @@ from kstorm.runtime.base.settings import Settings
 from kstorm_ui.action_forms import runs_by_pod
 from kstorm_ui.letter_selection import SelectedLetters, selected_by
 from kstorm_ui.operator_actions import why_no_edit
-from kstorm_ui.settings import settings_of
 from kstorm_ui.site import NOT_TOLD, Site, no_outline
 from kstorm_ui.topology_state import TopologyState
+from kstorm_ui.ui_settings import settings_of
 
 _OF_LETTERS: Final = ("replay", "edit", "discard")
 

@@ -12,15 +12,15 @@ import uvicorn
 from kstorm.errors import ConfigError, KstormError
 from kstorm.operations.kubernetes.cluster import open_cluster
 from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.broker_reachability import check_reachable
 from kstorm.runtime.kafka.lag import LagReader, Lags
-from kstorm.runtime.kafka.reachable import check_reachable
 from kstorm_ui.app import make_app
 from kstorm_ui.collector import Collector
-from kstorm_ui.settings import UiSettings, settings_of
 from kstorm_ui.site import Site
 from kstorm_ui.sources.kubernetes import KubernetesSource
 from kstorm_ui.sources.local import LocalSource
 from kstorm_ui.sources.report import ReportSource, TopologyReport
+from kstorm_ui.ui_settings import UiSettings, settings_of
 
 _STOP_SECS: Final = 3
 _SILENT_SECS: Final = 30.0

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from kstorm.printable import printable
 from kstorm.runtime.base.settings import Settings
-from kstorm_ui import available_actions, formatting, redaction, view_data
+from kstorm_ui import available_actions, page_formatting, page_redaction, view_data
 from kstorm_ui.background_actions import BackgroundActions
 from kstorm_ui.collector import Collector
 from kstorm_ui.desk_counts import DeskReader
@@ -22,7 +22,6 @@ from kstorm_ui.graph_data import graph
 from kstorm_ui.letter_selection import SelectedLetters
 from kstorm_ui.query_cache import QueryCache, QueryProblem
 from kstorm_ui.responses import Make
-from kstorm_ui.settings import settings_of
 from kstorm_ui.sources import messages
 from kstorm_ui.sources.kubernetes import KubernetesSource
 from kstorm_ui.status_line import StatusLine, status_line
@@ -30,6 +29,7 @@ from kstorm_ui.time_windows import WINDOWS
 from kstorm_ui.timeline import TimelineMark, marks_of
 from kstorm_ui.topology_memory import TopologyMemory
 from kstorm_ui.topology_state import TopologyState
+from kstorm_ui.ui_settings import settings_of
 
 HERE: Final = Path(__file__).parent
 API: Final = "/api/v1"
@@ -75,7 +75,7 @@ class Site:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
-            finalize=formatting.shown,
+            finalize=page_formatting.shown,
         )
         self._templates.globals |= {
             "actions": self.actions,
@@ -85,9 +85,9 @@ class Site:
             "SelectedLetters": SelectedLetters,
             "available": available_actions,
             "show_logs": show_logs,
-            "redaction": redaction,
+            "redaction": page_redaction,
             "status_of": self.status_of,
-            "texts": formatting,
+            "texts": page_formatting,
             "unit": "processes" if self.cluster is None else "pods",
             "views": view_data,
             "windows": WINDOWS,

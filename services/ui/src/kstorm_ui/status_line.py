@@ -7,9 +7,9 @@ import msgspec
 
 from kstorm.operations.status.bottlenecks import describe
 from kstorm_ui.desk_counts import DeskCounts
+from kstorm_ui.grouped_troubles import grouped_causes, troubles_of
 from kstorm_ui.timeline import TimelineMark
 from kstorm_ui.topology_state import TopologyState
-from kstorm_ui.troubles import grouped_causes, troubles_of
 
 _HELD: Final = 0.3
 """A cause of at least this weight changes the word for the topology's health."""

@@ -9,11 +9,11 @@ import msgspec
 
 from kstorm.operations.status.bottlenecks import Bottleneck, describe
 from kstorm.runtime.service.status_counters import StatusCounters
+from kstorm_ui.grouped_troubles import grouped_causes, troubles_of
 from kstorm_ui.history import HistoryPoint
 from kstorm_ui.time_windows import TimeWindow
 from kstorm_ui.topology_memory import TopologyMemory
 from kstorm_ui.topology_state import ComponentState, TaskRow, TopologyState
-from kstorm_ui.troubles import grouped_causes, troubles_of
 
 _SKEW: Final = 3.0
 _ROWS: Final = 10

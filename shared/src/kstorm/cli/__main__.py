@@ -32,9 +32,9 @@ COMMANDS: Final = {
     "restart": "rollout",
     "logs": "pod_logs",
     "ui": "ui",
-    "activate": "activation",
-    "deactivate": "activation",
-    "drain": "activation",
+    "activate": "activate",
+    "deactivate": "activate",
+    "drain": "activate",
     "kill": "kill",
     "trace": "trace",
     "export-traces": "export_traces",
@@ -43,7 +43,7 @@ COMMANDS: Final = {
     "events": "events",
 }
 """The module of each command. Its function has the command's name."""
-HIDDEN: Final = {"forget": "activation", "lag": "causes", "note": "events"}
+HIDDEN: Final = {"forget": "activate", "lag": "causes", "note": "events"}
 """Commands that other commands start in pods."""
 
 

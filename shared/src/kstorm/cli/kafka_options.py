@@ -7,7 +7,7 @@ import typer
 from kstorm.errors import BrokerError
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.reachable import check_reachable
+from kstorm.runtime.kafka.broker_reachability import check_reachable
 
 Topic = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)

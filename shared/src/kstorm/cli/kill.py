@@ -19,7 +19,7 @@ from typing import Annotated
 
 import typer
 
-from kstorm.cli.activation import open_zookeeper
+from kstorm.cli.activate import open_zookeeper
 from kstorm.cli.json_output import Json, print_outcome
 from kstorm.cli.options import with_options
 from kstorm.cli.place_options import PlaceOptions, workload_name

@@ -18,7 +18,7 @@ from kstorm.cli.trace import parse_age
 from kstorm.errors import ConfigError
 from kstorm.operations.migration.outputs import Output, collect, count_kinds, differences
 from kstorm.runtime.base.terminal import Screen
-from kstorm.runtime.kafka.reachable import check_reachable
+from kstorm.runtime.kafka.broker_reachability import check_reachable
 from kstorm.runtime.kafka.whole_topic import read_whole_topic
 
 _SHOWN: Final = 20

@@ -12,11 +12,11 @@ from kstorm.cli.json_output import print_json
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.ports import Partition
 from kstorm.operations.events.audit_log import record_event
-from kstorm.operations.offsets.group_positions import move_positions, positions_of
+from kstorm.operations.offsets.group_offsets import move_positions, positions_of
 from kstorm.operations.offsets.offset_audit import note_moves
 from kstorm.operations.offsets.source_log import LogRange, SourceLog, open_log
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
-from kstorm.runtime.kafka.reachable import check_reachable
+from kstorm.runtime.kafka.broker_reachability import check_reachable
 from kstorm.runtime.zookeeper.nodes import OffsetNode, OffsetNodes, open_nodes
 
 Changes = Mapping[Partition, tuple[OffsetNode, StoredOffset]]

@@ -27,7 +27,7 @@ from kstorm.cli.offset_options import OffsetOptions, find_spout_offsets, run_off
 from kstorm.cli.options import with_options
 from kstorm.errors import ConfigError
 from kstorm.kafka.ports import Partition
-from kstorm.operations.offsets.group_positions import positions_of
+from kstorm.operations.offsets.group_offsets import positions_of
 from kstorm.operations.offsets.source_log import LogRange, SourceLog
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
 from kstorm.operations.offsets.targets import Target, parse_pair, parse_target

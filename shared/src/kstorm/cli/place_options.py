@@ -33,7 +33,7 @@ from kstorm.operations.places import (
 )
 from kstorm.references import is_code
 from kstorm.runtime.base.settings import Settings, load_topology, with_or_without_topology
-from kstorm.runtime.kafka.reachable import check_reachable
+from kstorm.runtime.kafka.broker_reachability import check_reachable
 from kstorm.runtime.run_files import RunCode
 from kstorm.topology import Topology
 

@@ -15,7 +15,7 @@ from kstorm.operations.control.deployment_shape import DeploymentShape, parse_sh
 from kstorm.operations.status.endpoint_checks import check_endpoints, endpoint_faults
 from kstorm.references import is_file
 from kstorm.runtime.base.settings import Settings, from_environment
-from kstorm.runtime.kafka.own_topics import create_own_topics
+from kstorm.runtime.kafka.own_topic_creation import create_own_topics
 from kstorm.runtime.kafka.release_check import check_single_release
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.kafka.transactional_producer import TransactionalIdError, check_transactions

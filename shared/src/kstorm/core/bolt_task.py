@@ -9,11 +9,11 @@ from typing import Any, ClassVar, NamedTuple
 
 from msgspec import structs
 
-from kstorm.core.collectors import BasicCollector, BoltCollector
 from kstorm.core.columns import as_ids
 from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import routes
+from kstorm.core.task_collectors import BasicCollector, BoltCollector
 from kstorm.core.task_time import BoltTime
 from kstorm.core.threads import get_ident
 from kstorm.core.unacked import UnackedTuples

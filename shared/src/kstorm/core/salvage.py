@@ -8,59 +8,48 @@ and only tuples with an undecodable value are lost.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from kstorm.errors import FrameError
-from kstorm.topology.event_time import Mark
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that a decoder raises."""
 
 
-class UndecodedFrame(msgspec.Struct, array_like=True):
-    """A `TupleFrame` with its values left undecoded."""
+class UndecodedColumns(Protocol):
+    """The part of a frame that is read value by value."""
 
-    version: int
-    component: str
-    task: int
-    stream: str
     count: int
-    roots: bytes
-    edges: bytes
-    more: dict[int, dict[int, int]]
     columns: list[list[msgspec.Raw]]
-    by: str = ""
-    worked: int = 0
-    parents: dict[int, list[int]] = {}
-    runs: list[tuple[int, int]] = []
-    marks: dict[int, Mark] = {}
 
 
-class PartlyReadableFrame(msgspec.Struct):
+F = TypeVar("F", bound=UndecodedColumns)
+
+_decode_value = msgspec.msgpack.Decoder().decode
+
+
+class PartlyReadableFrame(NamedTuple, Generic[F]):
     """A frame that was decoded value by value."""
 
-    shell: UndecodedFrame
+    shell: F
+    """The frame with its values left undecoded."""
     columns: list[list[Any]]
     """The values, with None in place of undecodable ones."""
     bad: dict[int, str]
     """Positions of tuples with an undecodable value → one of the errors."""
 
 
-_decode_shell = msgspec.msgpack.Decoder(UndecodedFrame).decode
-_decode_value = msgspec.msgpack.Decoder().decode
-
-
-def read_by_value(data: bytes) -> PartlyReadableFrame:
-    """Decode a frame that the normal decoder has rejected.
+def read_by_value(data: bytes, decode: Callable[[bytes], F]) -> PartlyReadableFrame[F]:
+    """Decode a frame that the normal decoder has rejected. `decode` leaves its values undecoded.
 
     Raises the decoder's exceptions, or `FrameError`, if it is not a tuple frame.
     """
     with _deeper():
-        shell = _decode_shell(data)
+        shell = decode(data)
         if any(len(column) != shell.count for column in shell.columns):
             raise FrameError(
                 f"the columns have {sorted({*map(len, shell.columns)})} values for {shell.count} "

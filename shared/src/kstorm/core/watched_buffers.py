@@ -1,15 +1,18 @@
-"""A hook for the testing kit: it watches the values that the operations of streams emit.
+"""The testing kit watches the values that the operations of streams emit.
 
 Their values wait in a buffer until the end of a batch, and only then are they emitted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+BUFFER_WATCH: Final = "buffer watch"
+"""Name of a `BufferWatch` in `TopologyContext.resources`. The services have none."""
 
-class BufferHook:
-    watch: Callable[[Any, str], None] | None = None
-    """Called with each new buffer and the name of its operation. None in the services."""
+BufferWatch = Callable[[Any, str], None]
+"""Called with each new buffer and the name of its operation."""
 
 
-HOOK: Final = BufferHook()
+def buffer_watch(resources: Mapping[str, Any]) -> BufferWatch | None:
+    watch: BufferWatch | None = resources.get(BUFFER_WATCH)
+    return watch

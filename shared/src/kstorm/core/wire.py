@@ -76,6 +76,12 @@ class SalvagedFrame(TupleFrame, array_like=True):
     """The decoding error of one of these tuples."""
 
 
+class _UndecodedFrame(TupleFrame, array_like=True):
+    """A `TupleFrame` with its values left undecoded."""
+
+    columns: list[list[msgspec.Raw]]
+
+
 class AckFrame(Struct, array_like=True):
     """Updates of trees for one acker task, XOR-folded per root."""
 
@@ -129,6 +135,7 @@ class _Head(Struct, array_like=True):
 _encoder = msgspec.msgpack.Encoder()
 _skip = msgspec.msgpack.Decoder(msgspec.Raw).decode
 _decode_head = msgspec.msgpack.Decoder(_Head).decode
+_decode_shell = msgspec.msgpack.Decoder(_UndecodedFrame).decode
 
 Writer = Callable[[Frame], bytes]
 WRITERS: Final[dict[int, Writer]] = {FIRST: _encoder.encode, VERSION: _encoder.encode}
@@ -258,13 +265,13 @@ def unpack_pairs(roots: bytes, vals: bytes) -> Iterable[tuple[int, int]]:
 def _salvaged(data: bytes) -> SalvagedFrame | None:
     """Return the readable tuples of an undecodable frame, or None if it is not a frame at all."""
     try:
-        found = read_by_value(data)
+        found = read_by_value(data, _decode_shell)
     except (*UNREADABLE, FrameError):
         return None
     shell, bad = found.shell, found.bad
     if shell.version not in READERS[TupleFrame]:
         return None  # the layout of other formats is unknown
-    _check_tuples(cast("TupleFrame", shell))
+    _check_tuples(shell)
     kept = [position for position in range(shell.count) if position not in bad]
     roots, edges = unpack_ids(shell.roots), unpack_ids(shell.edges)
     lost: dict[int, int] = {}

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.processes import ManagedProcess
 from kstorm.dev.supervisor import Supervisor
 from kstorm.errors import LocalError

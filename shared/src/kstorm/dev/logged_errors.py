@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from kstorm.dev.local_processes import Worker
-from kstorm.dev.user_code import in_one_line
+from kstorm.dev.user_files import in_one_line
 
 _TRACE: Final = re.compile(
     r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*\S.*\n", re.MULTILINE

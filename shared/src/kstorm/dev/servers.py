@@ -15,8 +15,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kstorm.dev.embedded_server import LOOK_SECS, EmbeddedServer
+from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.jars import kafka_jars, zookeeper_classpath
-from kstorm.dev.ports import reserve_port
 from kstorm.dev.processes import ManagedProcess
 from kstorm.dev.server_settings import (
     BROKER,

@@ -28,8 +28,8 @@ from kstorm.dev.local_processes import LocalProcesses
 from kstorm.dev.logged_errors import LoggedErrors
 from kstorm.dev.paths import kept_directory
 from kstorm.dev.progress_watch import ProgressWatch
-from kstorm.dev.topics import topic_names
-from kstorm.dev.user_code import UserCode
+from kstorm.dev.topic_cleanup import topic_names
+from kstorm.dev.user_files import UserCode
 from kstorm.dev.web_ui import check_settings, web_ui
 from kstorm.errors import ConfigError, KstormError, LocalError, TopicError
 from kstorm.kafka import KafkaSpout

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.processes import ManagedProcess
 from kstorm.runtime.base.settings import with_or_without_topology
 
@@ -22,7 +22,7 @@ def check_settings(*, page: bool) -> None:
     """
     with_or_without_topology(os.environ)
     if page and importlib.util.find_spec("kstorm_ui") is not None:
-        importlib.import_module("kstorm_ui.settings").from_environment()
+        importlib.import_module("kstorm_ui.ui_settings").from_environment()
 
 
 @contextmanager

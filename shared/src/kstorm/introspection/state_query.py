@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kstorm.core.state import value_of
+from kstorm.core.task_state import value_of
 from kstorm.errors import FrameError
 
 LOGIN_HEADER: Final = "X-Kstorm-Token"

@@ -32,7 +32,7 @@ from kstorm.kafka.positioned_offsets import PositionedOffsets
 from kstorm.kafka.replays import REPLAYED, SpoutReplays
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.scheme import Values, close_scheme, open_scheme
-from kstorm.kafka.watermark import spout_watermark
+from kstorm.kafka.spout_watermark import spout_watermark
 from kstorm.topology import (
     Config,
     OutputFieldsDeclarer,

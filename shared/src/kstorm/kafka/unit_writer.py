@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from kstorm.core.engine.bolt import CurrentWork
+from kstorm.core.engine.bolt_engine import CurrentWork
 from kstorm.core.engine.units import Unit
 from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import OutgoingRecord

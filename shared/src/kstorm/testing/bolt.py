@@ -23,7 +23,7 @@ from kstorm.core.bolt_task import BoltTask
 from kstorm.core.ids import NextId
 from kstorm.core.outbox import Outbox
 from kstorm.core.sendable import Sendable
-from kstorm.core.state import TaskState
+from kstorm.core.task_state import TaskState
 from kstorm.core.user_code import Steps
 from kstorm.core.wire import (
     VERSION,
@@ -39,7 +39,6 @@ from kstorm.errors import TopologyError, UnsendableError
 from kstorm.fitting import Text, checked
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.spouts import FeederSpout
-from kstorm.testing.unchanged import watch_values
 from kstorm.testing.world import SimulatedWorld, TaskError
 from kstorm.topology import (
     DEFAULT_STREAM,
@@ -104,7 +103,7 @@ class BoltTester(Generic[B]):
         self._task = BoltTask(
             self._topology, _BOLT, 0, self._runs, self._outbox, self._next_id, self._on_error
         )
-        watch_values(self._task, type(bolt).__name__)
+        self._world.values.watch_task(self._task, type(bolt).__name__)
         self._prepare()
 
     # Driving.

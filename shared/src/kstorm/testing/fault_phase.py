@@ -1,4 +1,4 @@
-"""The phases of every simulated schedule: work under faults, then calm until all is done."""
+"""The second phase of every simulated schedule: calm until all is done."""
 
 from collections.abc import Callable
 
@@ -7,18 +7,6 @@ from kstorm.testing.cluster import LocalCluster
 
 MOST_ROUNDS = 60
 """Half message timeouts after the last fault within which every message must be acked."""
-
-
-def work_among_faults(
-    cluster: LocalCluster, adversary: Adversary, steps: int, look: Callable[[], None] = lambda: None
-) -> None:
-    """Take `steps` steps, with a possible fault before each. Call `look` after each."""
-    adversary.begin()
-    for _ in range(steps):
-        adversary.strike()
-        if not cluster.step():
-            adversary.pass_time()
-        look()
 
 
 def work_in_calm(

@@ -33,8 +33,8 @@ from kstorm.testing.disks import Disk, DiskRows
 from kstorm.testing.in_flight_records import InFlightRecords
 from kstorm.testing.logs import TopicPartition
 from kstorm.testing.scheduler import Step
+from kstorm.testing.simulated_user_code import E, UserCodeActor
 from kstorm.testing.transactions import RefusedError, SimulatedTransaction
-from kstorm.testing.user_code import E, UserCodeActor
 from kstorm.testing.world import SimulatedWorld
 
 MOST_RECORDS = 3

@@ -6,12 +6,13 @@ from math import inf
 from typing import Any, cast
 
 from kstorm.core.engine import AckerEngine, BoltEngine, ExactSpoutEngine, SpoutEngine, TaskTenure
-from kstorm.core.engine.bolt import UnobservedWork
+from kstorm.core.engine.bolt_engine import UnobservedWork
 from kstorm.core.engine.effects import RunUserCode
 from kstorm.core.engine.intake import HIGH_BYTES, LOW_BYTES, Intake
 from kstorm.core.exactly_once import ExactBoltTask
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.user_code import Steps
+from kstorm.engine_factories import make_acker_engine, make_bolt_engine, make_spout_engine
 from kstorm.testing.disks import Disk
 from kstorm.testing.external_topics import COMMIT, at_commit
 from kstorm.testing.process import SimulatedProcess
@@ -20,7 +21,6 @@ from kstorm.testing.stepped_await import SteppedAwaitable
 from kstorm.testing.world import SimulatedJournal, SimulatedWorld
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
-from kstorm.wiring import make_acker_engine, make_bolt_engine, make_spout_engine
 
 PROCESS = "process"
 """Name under which spouts find their process in `TopologyContext.resources`."""

@@ -15,36 +15,66 @@ import msgspec
 
 from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import OutgoingRecord
-from kstorm.core.watched_buffers import HOOK
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM
 
 _CANNOT_CHANGE: Final = frozenset({str, int, float, bool, bytes, type(None)})
 
 
-def watch_values(task: Any, component: str) -> None:
-    """Raise `EmitError` when tuples of a `BoltTask` or `SpoutTask` leave, if a value of one has
-    changed since its emit. `component`: its name in the error."""
-    HOOK.watch = _watch_buffer
-    watch = _WATCHES.get(task.outbox)
-    if watch is None:
-        _CHANGED.clear()
-        watch = _WATCHES[task.outbox] = _Watch()
-        task.outbox.drain_tuples = _checked(watch, task.outbox.drain_tuples)
-    fields = {
-        stream.id: stream.fields.names
-        for stream in task.topology.component(task.component).streams.values()
-    }
-    for emitter in task.emitters:
-        for method, rows in (("emit", _one_row), ("emit_batch", _rows)):
-            emit = getattr(emitter, method)
-            setattr(emitter, method, _watched(watch, emit, rows, component, fields))
+class ValueWatch:
+    """The watch of one simulated cluster, or of one tested bolt."""
+
+    def __init__(self) -> None:
+        self._processes: WeakKeyDictionary[Outbox, _Watch] = WeakKeyDictionary()
+        self._changed: list[str] = []
+        """The errors of operations of streams. Raised within a batch, one would only repeat the
+        batch."""
+
+    def watch_task(self, task: Any, component: str) -> None:
+        """Raise `EmitError` when tuples of a `BoltTask` or `SpoutTask` leave, if a value of one has
+        changed since its emit. `component`: its name in the error."""
+        watch = self._processes.get(task.outbox)
+        if watch is None:
+            watch = self._processes[task.outbox] = _Watch(self._changed)
+            task.outbox.drain_tuples = _checked(watch, task.outbox.drain_tuples)
+        fields = {
+            stream.id: stream.fields.names
+            for stream in task.topology.component(task.component).streams.values()
+        }
+        for emitter in task.emitters:
+            for method, rows in (("emit", _one_row), ("emit_batch", _rows)):
+                emit = getattr(emitter, method)
+                setattr(emitter, method, _watched(watch, emit, rows, component, fields))
+
+    def watch_buffer(self, buffer: Any, operation: str) -> None:
+        """Compare the values that an operation of a stream emits with those at the end of its
+        batch."""
+        noted: list[tuple[int, Any, bytes]] = []
+        emit, columns = buffer.emit, buffer.columns
+
+        def watched(values: Sequence[Any]) -> None:
+            emit(values)
+            for place, value in enumerate(values):
+                if type(value) not in _CANNOT_CHANGE and (now := _encoded(value)) is not None:
+                    noted.append((place, value, now))
+
+        def checked() -> Any:
+            for place, value, before in noted:
+                if _encoded(value) != before:
+                    where = f"value {place + 1}"
+                    self._changed.append(_what_changed(operation, where, before, value))
+                    break
+            noted.clear()
+            return columns()
+
+        buffer.emit, buffer.columns = watched, checked
 
 
 class _Watch:
     """The values of one process that may change before they leave."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: list[str]) -> None:
+        self._changed = changed
         # Component, stream, field, value, and the value's encoded form at its emit.
         self._values: list[tuple[str, str, str, Any, bytes]] = []
 
@@ -57,9 +87,9 @@ class _Watch:
                     self._values.append((component, stream, field, value, now))
 
     def check(self) -> None:
-        if _CHANGED:
-            first, *_ = _CHANGED
-            _CHANGED.clear()
+        if self._changed:
+            first, *_ = self._changed
+            self._changed.clear()
             raise EmitError(first)
         values, self._values = self._values, []
         for component, stream, field, value, before in values:
@@ -74,35 +104,6 @@ def _what_changed(emitter: str, where: str, before: bytes, value: Any) -> str:
         f"{msgspec.msgpack.decode(before)!r:.200} and is now {value!r:.200}. Emit a copy of the "
         "value, such as list(…), dict(…) or copy.deepcopy(…): its consumer may see either"
     )
-
-
-_CHANGED: Final[list[str]] = []
-"""The errors of operations of streams. Raised within a batch, one would only repeat the batch."""
-
-
-def _watch_buffer(buffer: Any, operation: str) -> None:
-    """Compare the values that an operation of a stream emits with those at the end of its batch."""
-    noted: list[tuple[int, Any, bytes]] = []
-    emit, columns = buffer.emit, buffer.columns
-
-    def watched(values: Sequence[Any]) -> None:
-        emit(values)
-        for place, value in enumerate(values):
-            if type(value) not in _CANNOT_CHANGE and (now := _encoded(value)) is not None:
-                noted.append((place, value, now))
-
-    def checked() -> Any:
-        for place, value, before in noted:
-            if _encoded(value) != before:
-                _CHANGED.append(_what_changed(operation, f"value {place + 1}", before, value))
-                break
-        noted.clear()
-        return columns()
-
-    buffer.emit, buffer.columns = watched, checked
-
-
-_WATCHES: WeakKeyDictionary[Outbox, _Watch] = WeakKeyDictionary()
 
 
 def _checked(

@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 from kstorm.core.ids import NextId
 from kstorm.core.outgoing import OutgoingRecord
 from kstorm.core.user_code import OnError, Steps, awaitable
+from kstorm.core.watched_buffers import BUFFER_WATCH
 from kstorm.errors import KstormError
 from kstorm.testing.consumer_group import ConsumerGroup, GroupMember
 from kstorm.testing.external_topics import OUTSIDE, ExternalTopics
 from kstorm.testing.logs import BrokerLogs, TopicPartition
 from kstorm.testing.scheduler import DelayedEvent, Scheduler
-from kstorm.testing.unchanged import watch_values
+from kstorm.testing.unchanged import ValueWatch
 from kstorm.topology import Topology
 
 LATEST_MARKER = 40
@@ -96,12 +97,14 @@ class SimulatedWorld:
     on_crash: Callable[[Any, Exception], None] | None = None
     """Restarts a process that user code ended. Without it the exception reaches the test."""
     runner: asyncio.Runner = field(default_factory=asyncio.Runner)
+    values: ValueWatch = field(default_factory=ValueWatch)
 
     topics: frozenset[str] = field(init=False)
     """The topology's own topics, without the topics of a `KafkaSpout`, which are outside."""
 
     def __post_init__(self) -> None:
         topology = self.topology
+        self.resources = {BUFFER_WATCH: self.values.watch_buffer, **self.resources}
         others = {topology.orders_topic, topology.events_topic, topology.finished_topic}
         self.topics = frozenset(topology.topics()) - others
         self.scheduler = Scheduler(self.random)
@@ -230,7 +233,7 @@ class SimulatedJournal:
 
     def made(self, task: Any, task_id: int) -> None:
         self.world.note_emits(task.collector, self.component)
-        watch_values(task, self.component)
+        self.world.values.watch_task(task, self.component)
 
 
 async def _awaited(result: Awaitable[Any]) -> None:

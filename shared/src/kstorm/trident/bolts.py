@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from kstorm.core.watched_buffers import buffer_watch
 from kstorm.errors import KstormError, StorageError
 from kstorm.topology import (
     DEFAULT_STREAM,
@@ -76,11 +77,11 @@ class StateBolt(StatefulBasicBolt):
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         super().prepare(config, context)
-        for operation in (
-            self._update.operation,
-            *(query.operation for _, query in self._queries.values()),
-        ):
-            operation.prepare(config, context)
+        parts: list[StateUpdate | StateQuery] = [self._update]
+        parts += [query for _, query in self._queries.values()]
+        for part in parts:
+            part.watch = buffer_watch(context.resources)
+            part.operation.prepare(config, context)
 
     def init_state(self, state: KeyValueState) -> None:
         super().init_state(state)

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Any, Final
 
+from kstorm.core.watched_buffers import BufferWatch, buffer_watch
 from kstorm.topology import Config, Fields, TopologyContext
 from kstorm.trident.aggregators import (
     Aggregator,
@@ -48,6 +49,8 @@ class ChainedPart:
 class ChainedAggregation:
     """The aggregators of a chain as one."""
 
+    _watch: BufferWatch | None = None
+
     def __init__(self, parts: Sequence[ChainedPart]) -> None:
         self._parts = [ChainedPart(part.aggregator, part.inputs, part.outputs) for part in parts]
         self.__name__ = "+".join(name_of(part.aggregator) for part in parts)
@@ -60,6 +63,7 @@ class ChainedAggregation:
             )
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
+        self._watch = buffer_watch(context.resources)
         for part in self._parts:
             part.aggregator.prepare(config, context)
 
@@ -120,7 +124,7 @@ class ChainedAggregator(ChainedAggregation, Aggregator):
                 if isinstance(part.aggregator, Aggregator)
                 else _Emits(part.aggregator)
             )
-            own = make_emit_buffer(part.aggregator, len(part.outputs))
+            own = make_emit_buffer(part.aggregator, len(part.outputs), self._watch)
             begun.append((one, one.init(batch_id, own), own))
         return begun
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from kstorm.core.watched_buffers import BufferWatch
 from kstorm.errors import EmitError
 from kstorm.topology import Config, Fields, KeyValueState, TopologyContext
 from kstorm.trident.batches import EMPTY, Batch, FieldSelection, Row
@@ -121,6 +122,8 @@ class _EmitsNothing:
 class CustomStateUpdate:
     """The update of `partition_persist` with a state of the user's own class."""
 
+    watch: BufferWatch | None = None
+
     def __init__(
         self, factory: StateFactory, updater: StateUpdater, picked: FieldSelection
     ) -> None:
@@ -167,4 +170,4 @@ class StaticQueryStep(Step):
             self._made.close()
 
     def run(self, batch: Batch) -> Batch:
-        return add_answers(self._query, self._made, self._picked, self._width, batch)
+        return add_answers(self._query, self._made, self._picked, self._width, batch, self.watch)

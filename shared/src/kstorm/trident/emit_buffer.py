@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Any
 
 from kstorm.core.sendable import ROWS, check_values
-from kstorm.core.watched_buffers import HOOK
+from kstorm.core.watched_buffers import BufferWatch
 from kstorm.errors import EmitError
 from kstorm.trident.batches import Column
 from kstorm.trident.operations import name_of
@@ -65,9 +65,9 @@ class _SingleFieldBuffer(EmitBuffer):
         return [self.found]
 
 
-def make_emit_buffer(operation: object, width: int) -> EmitBuffer:
-    """Return a collector for `width` output fields."""
+def make_emit_buffer(operation: object, width: int, watch: BufferWatch | None) -> EmitBuffer:
+    """Return a collector for `width` output fields, which `watch` watches."""
     buffer = _SingleFieldBuffer(operation, width) if width == 1 else EmitBuffer(operation, width)
-    if HOOK.watch is not None:
-        HOOK.watch(buffer, name_of(operation))
+    if watch is not None:
+        watch(buffer, name_of(operation))
     return buffer

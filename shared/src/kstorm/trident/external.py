@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kstorm.core.state import as_stored
+from kstorm.core.task_state import as_stored
 from kstorm.errors import StorageError
 from kstorm.fitting import check_fields
 from kstorm.topology import KeyValueState

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
-from kstorm.core.watched_buffers import HOOK
+from kstorm.core.watched_buffers import BufferWatch, buffer_watch
 from kstorm.errors import EmitError
 from kstorm.topology import Config, TopologyContext
 from kstorm.trident.aggregators import (
@@ -27,9 +27,11 @@ class Step:
 
     operation: Operation | None = None
     """Prepared and cleaned up with the task."""
+    watch: BufferWatch | None = None
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         """Prepare the operation. Called in each task, before everything else."""
+        self.watch = buffer_watch(context.resources)
         if self.operation is not None:
             self.operation.prepare(config, context)
 
@@ -50,7 +52,7 @@ class FunctionStep(Step):
         self._picked, self._width = picked, width
 
     def run(self, batch: Batch) -> Batch:
-        collector = make_emit_buffer(self.operation, self._width)
+        collector = make_emit_buffer(self.operation, self._width, self.watch)
         execute, all_for = self.operation.execute, collector.all_for
         for place, tuple in enumerate(self._picked.tuples(batch)):
             execute(tuple, collector)
@@ -82,8 +84,8 @@ class CallStep(Step):
         )
 
     def run(self, batch: Batch) -> Batch:
-        collector, function = make_emit_buffer(self._function, self._width), self._function
-        single = self._width == 1 and HOOK.watch is None
+        function, width, watch = self._function, self._width, self.watch
+        collector, single = make_emit_buffer(function, width, watch), width == 1 and watch is None
         if not self._many and single:
             return batch.replaced([[function(*values) for values in self._picked.rows(batch)]])
         for place, values in enumerate(self._picked.rows(batch)):
@@ -194,7 +196,7 @@ class AggregateStep(Step):
         groups = dict[Any, list[TridentTuple]]()
         for key, tuple in zip(keys, self.picked.tuples(batch), strict=True):
             groups.setdefault(key, []).append(tuple)
-        collector = make_emit_buffer(aggregator, self._width)
+        collector = make_emit_buffer(aggregator, self._width, self.watch)
         for place, found in enumerate(groups.values()):
             value = aggregator.init(None, collector)
             for tuple in found:
@@ -224,11 +226,16 @@ class CombineStep(Step):
 
 
 def add_answers(
-    function: QueryFunction, state: Any, picked: FieldSelection, width: int, batch: Batch
+    function: QueryFunction,
+    state: Any,
+    picked: FieldSelection,
+    width: int,
+    batch: Batch,
+    watch: BufferWatch | None,
 ) -> Batch:
     """Return the rows with the fields that a state's answers add."""
     tuples = list(picked.tuples(batch))
-    collector = make_emit_buffer(function, width)
+    collector = make_emit_buffer(function, width, watch)
     answers = function.batch_retrieve(state, tuples)
     for place, (tuple, answer) in enumerate(zip(tuples, answers, strict=True)):
         function.execute(tuple, answer, collector)

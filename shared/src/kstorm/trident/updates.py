@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from kstorm.core.watched_buffers import BufferWatch
 from kstorm.topology import Fields, KeyValueState
 from kstorm.trident.aggregators import CombinerAggregator, ReducerAggregator
 from kstorm.trident.batches import Batch, FieldSelection, Row
@@ -17,6 +18,8 @@ _NONE: Any = object()
 
 class StateUpdate(Protocol):
     """The update of a state by the batches of a stream."""
+
+    watch: BufferWatch | None
 
     @property
     def operation(self) -> Operation:
@@ -52,6 +55,8 @@ class StateUpdate(Protocol):
 class AggregateUpdate:
     """The update of `persistent_aggregate`, which combines each group's old value with its new
     tuples."""
+
+    watch: BufferWatch | None = None
 
     def __init__(
         self,
@@ -130,6 +135,8 @@ class AggregateUpdate:
 class PersistUpdate:
     """The update of `partition_persist`, made by a `StateUpdater`."""
 
+    watch: BufferWatch | None = None
+
     def __init__(self, updater: StateUpdater, picked: FieldSelection, output: Fields) -> None:
         self.operation: StateUpdater = updater
         self.output = output
@@ -148,7 +155,7 @@ class PersistUpdate:
         return []
 
     def run(self, batch: Batch) -> Batch:
-        collector = make_emit_buffer(self.operation, len(self.output))
+        collector = make_emit_buffer(self.operation, len(self.output), self.watch)
         self.operation.update_state(self._state, list(self._picked.tuples(batch)), collector)
         collector.all_for(batch.all_positions()[-1])
         return Batch(collector.columns(), collector.at, len(collector.at))
@@ -156,6 +163,8 @@ class PersistUpdate:
 
 class StateQuery:
     """The query of `state_query`."""
+
+    watch: BufferWatch | None = None
 
     def __init__(
         self, function: QueryFunction, picked: FieldSelection, width: int, output: Fields
@@ -175,4 +184,6 @@ class StateQuery:
 
     def run(self, batch: Batch) -> Batch:
         """Return the rows with the fields that the answers add."""
-        return add_answers(self.operation, self._state, self._picked, self._width, batch)
+        return add_answers(
+            self.operation, self._state, self._picked, self._width, batch, self.watch
+        )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import Any, Final
 
-from kstorm.core.state import check_range
+from kstorm.core.task_state import check_range
 from kstorm.errors import FrameError
 from kstorm.topology import (
     BasicOutputCollector,

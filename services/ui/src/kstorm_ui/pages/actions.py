@@ -10,13 +10,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from kstorm.errors import ConfigError, ControlError
-from kstorm_ui import formatting
+from kstorm_ui import page_formatting
 from kstorm_ui.action_forms import RequestedAction, requested_action
 from kstorm_ui.forms import fields_of
 from kstorm_ui.preview import Preview, preview
-from kstorm_ui.settings import ACTIONS
 from kstorm_ui.site import Site
 from kstorm_ui.topology_state import TopologyState
+from kstorm_ui.ui_settings import ACTIONS
 
 _MOST_BYTES: Final = 3_200_000
 """A value of 1 MB, with each byte URL-encoded as three."""
@@ -94,7 +94,7 @@ class _ActionPages:
 
 def _back(state: TopologyState, done: RequestedAction) -> str:
     if done.selected is None:
-        return f"{formatting.path('t', state.name)}#background-actions"  # the list is far down the page
+        return f"{page_formatting.path('t', state.name)}#background-actions"  # the list is far down the page
     if done.selected.number is None:
-        return formatting.path("t", state.name, "letters")
-    return formatting.path("t", state.name, "letters", done.selected.number)
+        return page_formatting.path("t", state.name, "letters")
+    return page_formatting.path("t", state.name, "letters", done.selected.number)

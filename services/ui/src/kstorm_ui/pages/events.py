@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from kstorm.events import Event
-from kstorm_ui.redaction import shown_event
+from kstorm_ui.page_redaction import shown_event
 from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site
-from kstorm_ui.sources.letters import events_of
+from kstorm_ui.sources.newest_letters import events_of
 from kstorm_ui.timeline import TimelineMark
 
 _MOST_SHOWN: Final = 500

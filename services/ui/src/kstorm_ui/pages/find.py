@@ -10,19 +10,19 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from kstorm.runtime.base.settings import Settings
-from kstorm_ui.settings import settings_of
 from kstorm_ui.site import API, Site, json
 from kstorm_ui.sources.local import LocalSource
 from kstorm_ui.sources.partitions import PartitionState, partitions_of
-from kstorm_ui.sources.search import Found, keys_of, letter_of, meant_by, offsets_of
+from kstorm_ui.sources.search import SearchResult, keys_of, letter_of, offsets_of, results_by_form
 from kstorm_ui.topology_state import TopologyState
+from kstorm_ui.ui_settings import settings_of
 
 _LONGEST: Final = 500
 
 
 class FindShown(msgspec.Struct, frozen=True):
     text: str
-    found: Sequence[Found]
+    found: Sequence[SearchResult]
     problems: Sequence[str]
     """Reasons why some places could not be searched."""
     keys: bool
@@ -50,7 +50,7 @@ def _text(request: Request) -> str:
 
 
 async def _find(site: Site, state: TopologyState, text: str) -> FindShown:
-    found, problems = meant_by(text, state) if text else [], []
+    found, problems = results_by_form(text, state) if text else [], []
     certain = any(each.kind in ("root", "message") for each in found)
     settings = settings_of(state.bootstrap, state.zookeeper)
     if text.isascii() and text.isdigit() and settings is not None:
@@ -75,9 +75,9 @@ async def _find(site: Site, state: TopologyState, text: str) -> FindShown:
 
 async def _offsets(
     site: Site, state: TopologyState, settings: Settings, text: str
-) -> tuple[list[Found], str]:
+) -> tuple[list[SearchResult], str]:
     outline = state.outline
-    found: list[Found] = []
+    found: list[SearchResult] = []
     if outline is None:
         return found, ""
     for spout in outline.readings:

@@ -11,11 +11,11 @@ from starlette.routing import Route
 from kstorm.events import Event
 from kstorm.operations.letters.reading import now_ms, place_of, read_one
 from kstorm.operations.letters.selection import component_of, kind_of
-from kstorm_ui import redaction
-from kstorm_ui.redaction import LetterFilter, ShownGroup, ShownLetter
+from kstorm_ui import page_redaction
+from kstorm_ui.page_redaction import LetterFilter, ShownGroup, ShownLetter
 from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site
-from kstorm_ui.sources.letters import FoundLetters, events_of, letters_of
+from kstorm_ui.sources.newest_letters import FoundLetters, events_of, letters_of
 
 PAGE: Final = 50
 """Dead letters per page."""
@@ -82,9 +82,9 @@ async def _letters(site: Site, request: Request) -> PageResult:
         components=sorted({component_of(one.letter) for one in found.letters}),
         wanted=wanted,
         count=len(chosen),
-        groups=redaction.grouped(chosen, now_ms()),
+        groups=page_redaction.grouped(chosen, now_ms()),
         letters=[
-            redaction.shown_letter(state.name, one)
+            page_redaction.shown_letter(state.name, one)
             for one in chosen[(number - 1) * PAGE : number * PAGE]
         ],
         page=number,
@@ -98,14 +98,16 @@ async def _letter(site: Site, request: Request) -> PageResult:
     state, number = site.memory(request).state, request.path_params["number"]
     one, problem = await site.ask_kafka(("letter", number), state, partial(read_one, number=number))
     events, untold = await site.ask_kafka("events", state, events_of)
-    place = place_of(one.letter) if one is not None and redaction.has_coordinates(one) else ""
+    place = place_of(one.letter) if one is not None and page_redaction.has_coordinates(one) else ""
     data = LetterShown(
         number=number,
-        letter=None if one is None else redaction.shown_letter(state.name, one),
-        facts=[] if one is None else list(redaction.facts(one)),
-        contents=list(redaction.contents(one)) if one is not None and site.show_values else [],
+        letter=None if one is None else page_redaction.shown_letter(state.name, one),
+        facts=[] if one is None else list(page_redaction.facts(one)),
+        contents=list(page_redaction.contents(one)) if one is not None and site.show_values else [],
         values=site.show_values,
-        history=list(map(redaction.shown_event, redaction.about(events or (), number, place))),
+        history=list(
+            map(page_redaction.shown_event, page_redaction.about(events or (), number, place))
+        ),
         untold=str(untold),
     )
     return PageResult(data, problem, state)

@@ -15,7 +15,7 @@ from kstorm_ui.query_cache import KEPT_SECS, QueryProblem
 from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site
 from kstorm_ui.sources.log_lines import LEVELS, LogFilter, LogLine, parsed
-from kstorm_ui.sources.logs import LogLife
+from kstorm_ui.sources.process_logs import LogLife
 from kstorm_ui.sources.report import ReportSource
 from kstorm_ui.stream import growing
 from kstorm_ui.topology_state import TopologyState

@@ -19,12 +19,12 @@ from kstorm.operations.trees.drawing import headline
 from kstorm.operations.trees.facts import MessageId
 from kstorm.operations.trees.tree import Tree
 from kstorm.operations.trees.tree_export import to_json
-from kstorm_ui import formatting
+from kstorm_ui import page_formatting
 from kstorm_ui.pages.why import topics_of
 from kstorm_ui.query_cache import ABSENT, KEPT_SECS, QueryProblem
 from kstorm_ui.site import API, Site, json
 from kstorm_ui.sources.messages import MessageAnswer, message_of, message_of_root
-from kstorm_ui.sources.records import ListedRecord, records_of, settings_for
+from kstorm_ui.sources.topic_records import ListedRecord, records_of, settings_for
 from kstorm_ui.stream import growing
 from kstorm_ui.topology_state import TopologyState
 from kstorm_ui.tree_rows import BAR, shown_tree
@@ -49,7 +49,7 @@ def routes(site: Site) -> list[Route]:
             return site.page(
                 "message.html", problem.status, state=state, asked=root, problem=problem
             )
-        page = formatting.path("t", state.name, "m", *found)
+        page = page_formatting.path("t", state.name, "m", *found)
         return RedirectResponse(f"{page}?{urlencode({'root': root})}", 303)
 
     async def message(request: Request) -> Response:
@@ -62,7 +62,7 @@ def routes(site: Site) -> list[Route]:
         root = request.query_params.get("root", "")
         values = _values(site, state.outline, found, root)
         values["record"] = await _record(site, state, asked)
-        stream = f"{formatting.path('t', state.name, 'm', *asked.split('/'), 'stream')}?{urlencode({'root': root})}"
+        stream = f"{page_formatting.path('t', state.name, 'm', *asked.split('/'), 'stream')}?{urlencode({'root': root})}"
         return site.page(
             "message.html", state=state, asked=asked, problem="", stream=stream, **values
         )
@@ -106,7 +106,7 @@ class _Following:
         )
         if is_last and values["follows"]:
             values["says"] = (
-                f"This page has followed the message for {formatting.age(FOLLOWED_SECS)}: "
+                f"This page has followed the message for {page_formatting.age(FOLLOWED_SECS)}: "
                 "reload it to continue."
             )
         is_over = is_last or problem.status == ABSENT or not (problem or values["follows"])

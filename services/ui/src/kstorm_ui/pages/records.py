@@ -9,10 +9,10 @@ from starlette.routing import Route
 
 from kstorm_ui.query_cache import ABSENT, QueryProblem
 from kstorm_ui.responses import PageResult
-from kstorm_ui.settings import settings_of
 from kstorm_ui.site import NOT_TOLD, Site
-from kstorm_ui.sources.records import MOST, ListedRecord, RecordPage, records_of, settings_for
-from kstorm_ui.sources.records import topics_of as topics_to_browse
+from kstorm_ui.sources.topic_records import MOST, ListedRecord, RecordPage, records_of, settings_for
+from kstorm_ui.sources.topic_records import topics_of as topics_to_browse
+from kstorm_ui.ui_settings import settings_of
 
 
 class RecordsShown(msgspec.Struct, frozen=True):

@@ -10,11 +10,11 @@ from starlette.routing import Route
 
 from kstorm_ui.query_cache import QueryProblem
 from kstorm_ui.responses import PageResult
-from kstorm_ui.settings import settings_of
 from kstorm_ui.site import Site
 from kstorm_ui.sources.partitions import PartitionState, partitions_of
-from kstorm_ui.sources.records import topics_of
+from kstorm_ui.sources.topic_records import topics_of
 from kstorm_ui.topology_state import ComponentState, TopologyState
+from kstorm_ui.ui_settings import settings_of
 
 
 class SpoutShown(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kstorm.operations.status.bottlenecks import Bottleneck
-from kstorm_ui import formatting, view_data
+from kstorm_ui import page_formatting, view_data
 from kstorm_ui.graph_data import graph
 from kstorm_ui.history import HOUR
 from kstorm_ui.responses import PageResult
@@ -159,8 +159,8 @@ class _TopologyPages:
                 "ago": mark.at - looked,
                 "kind": mark.kind,
                 "letter": KINDS[mark.kind],
-                "said": formatting.shown(mark.said),
-                "clock": formatting.clock(mark.at),
+                "said": page_formatting.shown(mark.said),
+                "clock": page_formatting.clock(mark.at),
             }
             for mark in self._site.marks(memory.state)
             if mark.at > looked - HOUR

@@ -10,12 +10,12 @@ from kstorm.errors import ConfigError
 from kstorm.introspection.outline import Outline
 from kstorm.operations.traces.topology_traces import parse_message
 from kstorm.runtime.base.settings import Settings
-from kstorm_ui import formatting
+from kstorm_ui import page_formatting
 from kstorm_ui.query_cache import QueryProblem
-from kstorm_ui.settings import settings_of
 from kstorm_ui.site import API, NOT_TOLD, Site, json, no_outline
 from kstorm_ui.sources.messages import OldestAnswer, oldest_of
 from kstorm_ui.topology_state import TopologyState
+from kstorm_ui.ui_settings import settings_of
 
 
 def routes(site: Site) -> list[Route]:
@@ -29,7 +29,7 @@ def routes(site: Site) -> list[Route]:
             return page("why.html", problem.status, found=found, problem=problem, wrong="")
         try:
             return RedirectResponse(
-                formatting.path("t", state.name, "m", *parse_message(asked)), 303
+                page_formatting.path("t", state.name, "m", *parse_message(asked)), 303
             )
         except ConfigError as error:
             return page("why.html", 400, found=None, problem="", wrong=str(error))

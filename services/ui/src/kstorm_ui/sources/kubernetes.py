@@ -10,7 +10,7 @@ from kstorm.introspection.outline import Outline, parse_outline
 from kstorm.operations.kubernetes.cluster import WEB_PORT, Cluster
 from kstorm.operations.kubernetes.workloads import Pod, Workload
 from kstorm.runtime.status_client import fetch_page
-from kstorm_ui.sources.logs import MOST_LINES, LogLife, last_of
+from kstorm_ui.sources.process_logs import MOST_LINES, LogLife, last_of
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
 _AT_ONCE: Final = 16

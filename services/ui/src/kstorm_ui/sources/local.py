@@ -8,7 +8,7 @@ from kstorm.errors import AbsentError
 from kstorm.runtime.local_silence import why_silent
 from kstorm.runtime.run_files import RunningTopology, find
 from kstorm.runtime.status_client import fetch_status_of_all
-from kstorm_ui.sources.logs import LogLife, lives_in
+from kstorm_ui.sources.process_logs import LogLife, lives_in
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
 

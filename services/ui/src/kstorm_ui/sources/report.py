@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kstorm.introspection.outline import Outline
-from kstorm_ui.sources.logs import LogLife
+from kstorm_ui.sources.process_logs import LogLife
 
 
 class ProcessReport(msgspec.Struct, frozen=True):

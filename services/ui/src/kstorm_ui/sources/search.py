@@ -16,7 +16,7 @@ from kstorm.operations.state.state_client import StateClient
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.single_partition_topic import bounds
 from kstorm.topology.names import NamesOf
-from kstorm_ui.formatting import path
+from kstorm_ui.page_formatting import path
 from kstorm_ui.sources.partitions import PartitionState
 from kstorm_ui.topology_state import TopologyState
 
@@ -29,7 +29,7 @@ _PLACE: Final = re.compile(
 _PATIENCE_SECS: Final = 1.0
 
 
-class Found(msgspec.Struct, frozen=True):
+class SearchResult(msgspec.Struct, frozen=True):
     """An object that the text may mean."""
 
     kind: str
@@ -39,10 +39,10 @@ class Found(msgspec.Struct, frozen=True):
     """Value of a key of state."""
 
 
-def meant_by(text: str, state: TopologyState) -> list[Found]:
+def results_by_form(text: str, state: TopologyState) -> list[SearchResult]:
     """Return what the text can mean by its form, without a query."""
     if _ROOT.fullmatch(text):
-        return [Found("root", f"tree {text}", path("t", state.name, "roots", text))]
+        return [SearchResult("root", f"tree {text}", path("t", state.name, "roots", text))]
     found = []
     if place := _PLACE.fullmatch(text):
         topics = [place["topic"]] if place["topic"] else _topics(state)
@@ -50,13 +50,13 @@ def meant_by(text: str, state: TopologyState) -> list[Found]:
     if _GROUP.fullmatch(text):
         query = urlencode({"group": text})
         href = f"{path('t', state.name, 'letters')}?{query}"
-        found.append(Found("group", f"dead letters of the group {text}", href))
+        found.append(SearchResult("group", f"dead letters of the group {text}", href))
     if text in {each.component for each in state.components}:
-        found.append(Found("component", text, path("t", state.name, "c", text)))
+        found.append(SearchResult("component", text, path("t", state.name, "c", text)))
     return found
 
 
-def letter_of(settings: Settings, topology: str, text: str) -> list[Found]:
+def letter_of(settings: Settings, topology: str, text: str) -> list[SearchResult]:
     """Return the dead letter with this number, if there is one."""
     there = bounds(settings, NamesOf(topology).dead_letters_topic)
     if not _NUMBER.fullmatch(text) or there is None or not there[0] <= int(text) < there[1]:
@@ -65,12 +65,14 @@ def letter_of(settings: Settings, topology: str, text: str) -> list[Found]:
         read_one(settings, topology, int(text))
     except AbsentError:
         return []
-    return [Found("dead letter", f"dead letter {text}", path("t", topology, "letters", text))]
+    return [
+        SearchResult("dead letter", f"dead letter {text}", path("t", topology, "letters", text))
+    ]
 
 
 def offsets_of(
     text: str, state: TopologyState, partitions: Iterable[PartitionState]
-) -> list[Found]:
+) -> list[SearchResult]:
     """Return the messages with this offset in each source partition."""
     if not _NUMBER.fullmatch(text):
         return []
@@ -83,7 +85,7 @@ def offsets_of(
 
 def keys_of(
     place: Path | None, cluster: Cluster | None, state: TopologyState, key: str
-) -> list[Found]:
+) -> list[SearchResult]:
     """Return the entries for a key in the state of the bolts.
 
     `place`: folder of the runs on this machine, or None on Kubernetes.
@@ -95,14 +97,14 @@ def keys_of(
         context=cluster.context or None if cluster is not None else None,
         patience=_PATIENCE_SECS,
     )
-    found: list[Found] = []
+    found: list[SearchResult] = []
     for component in (each.component for each in state.components if each.kind == "bolt"):
         try:
             entries: Sequence[StateEntry] = client.find(component, key)
         except KstormError:  # most bolts have no state
             continue
         found += [
-            Found(
+            SearchResult(
                 "key",
                 f"{key} in the state of {component}, task {entry.task}",
                 path("t", state.name, "c", component),
@@ -128,8 +130,8 @@ def _topics(state: TopologyState) -> list[str]:
     return sorted({each.topic for each in outline.readings.values() if not each.wildcard})
 
 
-def _message(state: TopologyState, topic: str, partition: str, offset: str) -> Found:
+def _message(state: TopologyState, topic: str, partition: str, offset: str) -> SearchResult:
     where = f"{topic}/{partition}/{offset}"
-    return Found(
+    return SearchResult(
         "message", f"message {where}", path("t", state.name, "m", topic, partition, offset)
     )

@@ -7,13 +7,13 @@ drivers carry out its effects: `kstorm.runtime.service` with librdkafka, RocksDB
 `kstorm.testing` with logs in memory. So the simulation tests the same code that the services run.
 """
 
-from kstorm.core.engine.acker import AckerEngine
-from kstorm.core.engine.bolt import BoltEngine
+from kstorm.core.engine.acker_engine import AckerEngine
+from kstorm.core.engine.bolt_engine import BoltEngine
 from kstorm.core.engine.effects import Effect
 from kstorm.core.engine.engine import Engine
 from kstorm.core.engine.exact_bolt import ExactBoltEngine
 from kstorm.core.engine.exact_spout import ExactSpoutEngine
-from kstorm.core.engine.spout import SpoutEngine
+from kstorm.core.engine.spout_engine import SpoutEngine
 from kstorm.core.engine.tenure import InputRecord, TaskTenure
 from kstorm.core.engine.units import InputProgress, Unit
 

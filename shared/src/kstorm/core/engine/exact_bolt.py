@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from kstorm.core.bolt_task import BoltTask
-from kstorm.core.engine.bolt import BoltEngine
+from kstorm.core.engine.bolt_engine import BoltEngine
 from kstorm.core.engine.effects import Changes, FetchRecords, Positions, Terminate, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.epochs import Epochs
 from kstorm.core.engine.leaving import BoltLeaving
 from kstorm.core.engine.tenure import InputRecord, TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.exactly_once.task import ExactBoltTask
+from kstorm.core.exactly_once.exact_bolt_task import ExactBoltTask
 from kstorm.core.exactly_once.undoable_state import UndoableState
 from kstorm.core.exactly_once.unfinished import read_pair
 from kstorm.core.user_code import Steps

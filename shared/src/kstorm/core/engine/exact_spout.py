@@ -11,10 +11,10 @@ from typing import Any, Final
 from kstorm.core.engine.effects import Changes, Effect, Positions, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.epochs import MOST_UNITS, Epochs
-from kstorm.core.engine.spout import SpoutEngine, SpoutLeaving
+from kstorm.core.engine.spout_engine import SpoutEngine, SpoutLeaving
 from kstorm.core.engine.tenure import TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.exactly_once.spout_task import ExactSpoutTask
+from kstorm.core.exactly_once.exact_spout_task import ExactSpoutTask
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.user_code import Steps
 from kstorm.topology import Positioned

@@ -5,7 +5,7 @@ are used up, it becomes a dead letter. The spout replays nothing. Every epoch st
 unfinished tuples, so that its next owner can continue with them.
 """
 
-from kstorm.core.exactly_once.task import ExactBoltTask
+from kstorm.core.exactly_once.exact_bolt_task import ExactBoltTask
 from kstorm.core.exactly_once.undoable_state import UndoableState
 
 __all__ = ["ExactBoltTask", "UndoableState"]

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from kstorm.core.state import LEAST_INT, MOST_INT, TaskState
+from kstorm.core.task_state import LEAST_INT, MOST_INT, TaskState
 
 _NOT_THERE: Final[Any] = object()
 

@@ -17,7 +17,7 @@ from typing import Annotated, Final
 import msgspec
 
 from kstorm.core.exactly_once.located_tuples import LocatedBatch, LocatedTuple
-from kstorm.core.state import check_pair
+from kstorm.core.task_state import check_pair
 from kstorm.errors import FrameError
 
 Pair = tuple[bytes, bytes | None]

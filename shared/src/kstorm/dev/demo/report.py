@@ -11,7 +11,7 @@ from rich.table import Table
 
 from kstorm.dev.demo.audit import DemoFindings
 from kstorm.dev.demo.kills import Kill
-from kstorm.dev.demo.pipeline import DemoTables
+from kstorm.dev.demo.pipeline_run import DemoTables
 from kstorm.dev.pipeline_audit import AuditedTable
 from kstorm.runtime.base.metrics import quantile
 from kstorm.runtime.service.status_counters import format_seconds

@@ -23,13 +23,13 @@ from rich.text import Text
 from kstorm.dev import class_archive
 from kstorm.dev.demo import corpus
 from kstorm.dev.demo.audit import Produced, audit, read_topic
+from kstorm.dev.demo.demo_servers import DemoServers
 from kstorm.dev.demo.feed import Feed
 from kstorm.dev.demo.load import LoadRun, UsageLog, offsets_stored
 from kstorm.dev.demo.open_tree import trace_of_open_tree
 from kstorm.dev.demo.options import WORDCOUNT, DemoOptions
-from kstorm.dev.demo.pipeline import DemoPipeline
+from kstorm.dev.demo.pipeline_run import DemoPipeline
 from kstorm.dev.demo.report import DemoOutcome, LoadResult, print_summary
-from kstorm.dev.demo.servers import DemoServers
 from kstorm.dev.demo.view import SentencesView
 from kstorm.dev.endpoints import zookeeper_client
 from kstorm.dev.local_processes import LocalProcesses
@@ -37,7 +37,7 @@ from kstorm.dev.paths import remove_bulk, run_directory
 from kstorm.dev.prepare import prepare
 from kstorm.dev.stage_progress import StageProgress
 from kstorm.dev.stage_times import by_run, set_up_times, started_at
-from kstorm.dev.topics import cleaned_up, topic_names
+from kstorm.dev.topic_cleanup import cleaned_up, topic_names
 from kstorm.dev.web_ui import check_settings, web_ui
 from kstorm.kafka import KafkaSpout
 from kstorm.runtime.base.settings import Settings

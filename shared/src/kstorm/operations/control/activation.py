@@ -5,7 +5,7 @@ from typing import Final
 
 from kstorm.errors import ControlError, OverdueError
 from kstorm.operations.formatting import counted
-from kstorm.runtime.zookeeper.topologies import SpoutReport, Topologies
+from kstorm.runtime.zookeeper.topology_nodes import SpoutReport, Topologies
 
 Wait = Callable[[Callable[[], str], float], str]
 """Polls a function until it returns "" or the time limit has passed. Returns the last result."""

@@ -15,7 +15,7 @@ from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.kubernetes.cluster import Cluster
 from kstorm.operations.kubernetes.pod_command import PodCommand
 from kstorm.operations.kubernetes.workloads import Workload
-from kstorm.runtime.zookeeper.topologies import Topologies
+from kstorm.runtime.zookeeper.topology_nodes import Topologies
 
 _END_SECS: Final = 120.0
 

@@ -9,8 +9,8 @@ import msgspec
 from kstorm.operations.status.snapshots import Backlog
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.broker_reachability import check_reachable
 from kstorm.runtime.kafka.lag import LagReader
-from kstorm.runtime.kafka.reachable import check_reachable
 
 _PATIENCE_SECS: Final = 5.0
 Backlogs = Mapping[str, Backlog]

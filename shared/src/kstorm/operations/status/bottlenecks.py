@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from kstorm.operations.formatting import counted, duration, utc_clock
 from kstorm.operations.status.downstream import downstream
-from kstorm.operations.status.event_time import event_time_causes
+from kstorm.operations.status.event_time_problems import event_time_causes
 from kstorm.operations.status.evidence import (
     MOST_TOLD,
     advice_for,

@@ -94,7 +94,7 @@ def _of_spout(
 def _in_zookeeper(hosts: ZkHosts, config: SpoutConfig, settings: Settings) -> tuple[list[str], str]:
     """Return the topics to read and the brokers that lead them."""
     # Only this case needs kazoo.
-    from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
+    from kstorm.runtime.zookeeper.registered_brokers import DynamicBrokersReader
 
     properties: Mapping[str, Any] = {**settings.kafka_properties, **config.kafka_properties}
     protocol = str(properties.get("security.protocol", "plaintext"))

@@ -8,7 +8,7 @@ from typing import Final
 from kstorm.errors import AbsentError
 from kstorm.introspection.outline import Outline
 from kstorm.kafka.ports import Partition
-from kstorm.operations.offsets.group_positions import positions_of
+from kstorm.operations.offsets.group_offsets import positions_of
 from kstorm.operations.offsets.source_log import LogRange, open_log
 from kstorm.operations.offsets.spout_offsets import SpoutOffsets
 from kstorm.operations.traces.fact_queries import TopologyFacts, facts_of, read_topology_facts
@@ -20,7 +20,7 @@ from kstorm.operations.trees.tree import Tree
 from kstorm.operations.trees.verdict import Verdict
 from kstorm.operations.trees.verdict import verdict_on as judge
 from kstorm.runtime.zookeeper.nodes import OffsetNodes, open_nodes
-from kstorm.runtime.zookeeper.topologies import open_topologies
+from kstorm.runtime.zookeeper.topology_nodes import open_topologies
 
 _AT_ONCE: Final = 64
 """Number of messages whose trees are read together. If the budget runs out, earlier batches are

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.operations.trees.tree_reader import TopicRecord
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.errors import raise_first_error
+from kstorm.runtime.kafka.client_errors import raise_first_error
 from kstorm.runtime.kafka.partition_bounds import partition_bounds
 
 _ASK_SECS: Final = 20.0

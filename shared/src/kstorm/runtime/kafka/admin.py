@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
 from kstorm.errors import BrokerError, ConfigError, NoBrokerError
 from kstorm.runtime.base.secrets import describe_login
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.errors import raise_first_error
+from kstorm.runtime.kafka.client_errors import raise_first_error
 
 _TIMEOUT_SECS: Final = 20.0
 _LOOK_SECS: Final = 0.2

@@ -1,6 +1,6 @@
 """Looks up the partitions of a spout in Kafka or `StaticHosts`.
 
-`kstorm.runtime.zookeeper.brokers` looks them up in ZooKeeper.
+`kstorm.runtime.zookeeper.registered_brokers` looks them up in ZooKeeper.
 """
 
 from collections.abc import Sequence

@@ -15,8 +15,8 @@ from kstorm.errors import BrokerError
 from kstorm.kafka.cluster import Partition
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
+from kstorm.runtime.kafka.client_errors import raise_if_final
 from kstorm.runtime.kafka.consumer_calls import ConsumerCallQueue
-from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.fetch_limits import OWN_TOPICS
 from kstorm.runtime.kafka.partition_bounds import partition_bounds
 from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics

@@ -32,9 +32,9 @@ from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.pod_scale import is_scaled_away
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
+from kstorm.runtime.kafka.client_errors import raise_if_final
 from kstorm.runtime.kafka.consumer_calls import ConsumerCallQueue
 from kstorm.runtime.kafka.deadlines import DeadlineExecutor
-from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.group_member import member_config
 from kstorm.runtime.kafka.open_transactions import OpenTransactions
 from kstorm.runtime.kafka.start_offsets import committed_offsets

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kstorm.errors import BrokerError, KstormError
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.errors import NOT_ALLOWED, raise_first_error
+from kstorm.runtime.kafka.client_errors import NOT_ALLOWED, raise_first_error
 from kstorm.runtime.kafka.position_notes import with_note
 
 _ANSWER_SECS: Final = 20.0

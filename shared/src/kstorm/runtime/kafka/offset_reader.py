@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
 from kstorm.errors import BrokerError
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.errors import NOT_ALLOWED, raise_first_error
+from kstorm.runtime.kafka.client_errors import NOT_ALLOWED, raise_first_error
 
 _ANSWER_SECS: Final = 20.0
 _LEAST_SECS: Final = 0.1

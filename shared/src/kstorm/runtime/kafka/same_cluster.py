@@ -61,7 +61,7 @@ def _cluster_id(properties: Mapping[str, Any]) -> str:
 def _brokers_in_zookeeper(
     config: SpoutConfig, hosts: ZkHosts, properties: Mapping[str, Any], settings: Settings
 ) -> str:
-    from kstorm.runtime.zookeeper.brokers import (
+    from kstorm.runtime.zookeeper.registered_brokers import (
         DynamicBrokersReader,
     )  # avoids the dependency on kazoo
 

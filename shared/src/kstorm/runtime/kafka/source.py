@@ -210,7 +210,7 @@ class KafkaSource:
     def _open_reader(self) -> BrokersReader:
         config, wildcard = self._config, self._config.kafka_topic_wildcard_match
         if isinstance(config.hosts, ZkHosts):
-            from kstorm.runtime.zookeeper.brokers import (
+            from kstorm.runtime.zookeeper.registered_brokers import (
                 DynamicBrokersReader,
             )  # others need no kazoo
 

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kstorm.errors import BrokerError, LostOffsetError
 from kstorm.runtime.base.client_log import CLIENT_LOG
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.errors import raise_first_error
+from kstorm.runtime.kafka.client_errors import raise_first_error
 from kstorm.runtime.kafka.internal_topics import OFFSETS, permanent_problem
 from kstorm.topology import Topology
 

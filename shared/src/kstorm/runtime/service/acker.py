@@ -7,6 +7,7 @@ from typing import Any
 from kstorm.core.engine import AckerEngine, InputRecord, TaskTenure
 from kstorm.core.engine.effects import ApplyToStore, Transact
 from kstorm.core.ledger import Ledger, check_bucket
+from kstorm.engine_factories import make_acker_engine
 from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.metrics import Sample
 from kstorm.runtime.base.settings import Settings
@@ -18,7 +19,6 @@ from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
-from kstorm.wiring import make_acker_engine
 
 
 class AckerDriver(Driver[AckerEngine]):

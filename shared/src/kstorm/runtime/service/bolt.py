@@ -10,6 +10,7 @@ from kstorm.core.engine import BoltEngine, InputRecord, TaskTenure
 from kstorm.core.engine.effects import ApplyToStore, Transact
 from kstorm.core.exactly_once.unfinished import check_changelog_pair
 from kstorm.core.ids import random_columns, random_ids
+from kstorm.engine_factories import make_bolt_engine
 from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.metrics import Sample
 from kstorm.runtime.base.settings import Settings
@@ -25,7 +26,6 @@ from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
-from kstorm.wiring import make_bolt_engine
 
 
 class BoltDriver(Driver[BoltEngine]):

@@ -28,7 +28,7 @@ from kstorm.runtime.base import open_port
 from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.metrics import Exposition, Latency, Sample
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.checkpoints import CheckpointWriter
+from kstorm.runtime.kafka.checkpoint_writer import CheckpointWriter
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.open_transactions import OpenTransactions
 from kstorm.runtime.kafka.producer import UnitProducer
@@ -37,7 +37,6 @@ from kstorm.runtime.kafka.undecodable import UndecodableRange
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.effect_runner import E, EffectRunner
 from kstorm.runtime.service.idle_rest import IdleRest
-from kstorm.runtime.service.journal import ServiceJournal
 from kstorm.runtime.service.loop_yield import LoopYielder
 from kstorm.runtime.service.outage import (
     BEGUN_AT,
@@ -45,6 +44,7 @@ from kstorm.runtime.service.outage import (
     restart_count,
     restart_if_cut_off,
 )
+from kstorm.runtime.service.service_journal import ServiceJournal
 from kstorm.runtime.store.stored_state import StoredState
 from kstorm.topology import Topology
 from kstorm.topology.component import Component

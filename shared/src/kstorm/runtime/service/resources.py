@@ -2,7 +2,7 @@
 read."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from kstorm.errors import ConfigError
@@ -32,6 +32,9 @@ from kstorm.topology import TopologyContext
 if TYPE_CHECKING:
     from kstorm.runtime.zookeeper.session import ZooKeeperSession
 
+# A spout writes a range per partition and commit, so explicit reports cost it nothing.
+_REPORTS_ALL: Final = {"delivery.report.only.error": False}
+
 
 class Resources:
     """The clients of one process. The clients of a spout are opened on first use.
@@ -48,7 +51,7 @@ class Resources:
     ) -> None:
         self._settings, self._fatal, self._session = settings, fatal, session
         self._writer: KafkaWriter | None = None
-        self._writers = SharedWriters(self._open_own_writer)
+        self._writers = SharedWriters(lambda: self._open_own_writer(_REPORTS_ALL))
         self._sources = SharedSources(self._open_source)
         self._opened: WeakSet[KafkaSource] = WeakSet()
         # A process runs the tasks of one topology and component.
@@ -89,7 +92,7 @@ class Resources:
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> OffsetStore:
         # Imported here because bolts run without the kazoo client.
-        from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
+        from kstorm.runtime.zookeeper.offset_store import ZooKeeperOffsetStores
 
         if self._offset_stores is None:
             self._offset_stores = ZooKeeperOffsetStores(

@@ -13,7 +13,7 @@ from kstorm.errors import ConfigError, KstormError
 from kstorm.printable import printable
 from kstorm.runtime.base import log as logs
 from kstorm.runtime.base.settings import Settings, from_environment
-from kstorm.runtime.kafka.own_topics import create_own_topics
+from kstorm.runtime.kafka.own_topic_creation import create_own_topics
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service.app import make_app, run_worker
 from kstorm.runtime.service.driver import Driver

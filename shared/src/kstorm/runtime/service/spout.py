@@ -16,11 +16,12 @@ from kstorm.core.engine import InputRecord, SpoutEngine, TaskTenure
 from kstorm.core.engine.effects import Transact
 from kstorm.core.ids import random_columns, random_ids
 from kstorm.core.spout_task import SpoutTask
+from kstorm.engine_factories import make_spout_engine
 from kstorm.kafka import KafkaSpout
 from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.metrics import Sample
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.checkpoints import CheckpointWriter
+from kstorm.runtime.kafka.checkpoint_writer import CheckpointWriter
 from kstorm.runtime.kafka.completions import CompletionsReader
 from kstorm.runtime.kafka.open_transactions import OpenTransactions
 from kstorm.runtime.kafka.same_cluster import check_same_cluster
@@ -30,11 +31,10 @@ from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.task_totals import TaskTotals
 from kstorm.runtime.service.times import shown_times, watermark_metrics
 from kstorm.runtime.zookeeper.session import ZooKeeperSession
-from kstorm.runtime.zookeeper.topologies import SpoutReport
+from kstorm.runtime.zookeeper.topology_nodes import SpoutReport
 from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
-from kstorm.wiring import make_spout_engine
 
 _LOOK_SECS: Final = 0.016
 

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kstorm.core.recovery import ChangelogState
 from kstorm.errors import BrokerError, FrameError
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.checkpoints import Pair
+from kstorm.runtime.kafka.checkpoint_writer import Pair
 from kstorm.runtime.kafka.fetch_limits import OWN_TOPICS
 from kstorm.runtime.kafka.partition_bounds import partition_bounds
 from kstorm.runtime.kafka.topics import changelog_facts

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from kstorm.core.exactly_once.unfinished import check_changelog_pair, is_unfinished_key, read_pair
 from kstorm.errors import LostInputError
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.checkpoints import Pair
+from kstorm.runtime.kafka.checkpoint_writer import Pair
 from kstorm.runtime.store.changelog import Changelog
 
 

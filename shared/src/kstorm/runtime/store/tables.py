@@ -20,7 +20,7 @@ import faust
 from kstorm.core.recovery import LocalCopy, plan_recovery
 from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.checkpoints import Pair
+from kstorm.runtime.kafka.checkpoint_writer import Pair
 from kstorm.runtime.store.backend import AT_ONCE, OpenedPartition
 from kstorm.runtime.store.changelog import Changelog, ChangelogFindings, Check
 from kstorm.runtime.store.faust_store import FaustStore

@@ -14,7 +14,7 @@ from kstorm.core.engine.effects import ApplyToStore, Changes, Transact
 from kstorm.core.recovery import LocalCopy
 from kstorm.runtime.base.log import Logger
 from kstorm.runtime.base.metrics import Sample
-from kstorm.runtime.kafka.checkpoints import CheckpointWriter
+from kstorm.runtime.kafka.checkpoint_writer import CheckpointWriter
 from kstorm.runtime.kafka.records import record_of
 from kstorm.runtime.store.backend import AT_ONCE, OpenedPartition, StateBackend
 

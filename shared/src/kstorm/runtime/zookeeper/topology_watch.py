@@ -1,5 +1,5 @@
 """Watch the deactivation of a topology in a spout's process, and write the process's report
-(`kstorm.runtime.zookeeper.topologies`).
+(`kstorm.runtime.zookeeper.topology_nodes`).
 
 **The last known state remains valid.** While ZooKeeper is down, a topology stays active or
 deactivated. A new process waits a few seconds for the first response. Without one it is active,
@@ -17,7 +17,7 @@ from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNod
 
 from kstorm.runtime.zookeeper.acl import OpenToAllError, check_own
 from kstorm.runtime.zookeeper.session import SessionJob, ZooKeeperSession
-from kstorm.runtime.zookeeper.topologies import (
+from kstorm.runtime.zookeeper.topology_nodes import (
     Deactivation,
     SpoutReport,
     deactivated_path,

@@ -16,10 +16,10 @@ from kstorm.kafka.unit_writer import UnitWriter
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.external_topics import OUTSIDE
 from kstorm.testing.kafka.broker import FakeRecord, PendingRequests, Topics, as_bytes, as_headers
-from kstorm.testing.kafka.epochs import CommittedRecords, FakePositions
-from kstorm.testing.kafka.offsets import FakeNodes, FakeOffsets, path_of
-from kstorm.testing.kafka.replay_requests import FakeReplayRequests
-from kstorm.testing.kafka.source import FakeSource
+from kstorm.testing.kafka.committed_records import CommittedRecords, FakePositions
+from kstorm.testing.kafka.offset_store import FakeNodes, FakeOffsets, path_of
+from kstorm.testing.kafka.replay_request_reader import FakeReplayRequests
+from kstorm.testing.kafka.source_reader import FakeSource
 from kstorm.testing.kafka.writer import FakeWriter, Refuse
 from kstorm.testing.placement import DiskFate
 from kstorm.testing.processes import OPEN_TRANSACTIONS, POSITION

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kstorm.core.collectors import BoltCollector, check_batch, check_tuple
 from kstorm.core.exactly_once.located_tuples import LocatedBatch, LocatedTuple
 from kstorm.core.exactly_once.undoable_state import UndoableState
 from kstorm.core.lanes import Lane
+from kstorm.core.task_collectors import BoltCollector, check_batch, check_tuple
 from kstorm.core.threads import get_ident
 from kstorm.fitting import misfit
 from kstorm.topology import DEFAULT_STREAM, Anchors, Tuple, TupleBatch

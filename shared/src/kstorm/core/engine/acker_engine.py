@@ -12,7 +12,7 @@ from kstorm.core.engine.engine import SETTLE_SECS, Engine, Routine
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.polls import JoinedPolls
 from kstorm.core.engine.tenure import Phase, TaskTenure
-from kstorm.core.exactly_once.ledger import ExactLedger
+from kstorm.core.exactly_once.exact_ledger import ExactLedger
 from kstorm.core.ledger import NO_LOG, Ledger
 from kstorm.core.user_code import Steps
 from kstorm.core.wire import AckFrame

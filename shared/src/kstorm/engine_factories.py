@@ -16,14 +16,14 @@ from kstorm.core.engine import (
     ExactSpoutEngine,
     SpoutEngine,
 )
-from kstorm.core.engine.bolt import CurrentWork, UnobservedWork
+from kstorm.core.engine.bolt_engine import CurrentWork, UnobservedWork
 from kstorm.core.engine.journal import Journal
-from kstorm.core.engine.spout import CALLS_A_TURN
+from kstorm.core.engine.spout_engine import CALLS_A_TURN
 from kstorm.core.exactly_once import UndoableState
 from kstorm.core.exactly_once.unfinished import MARK, is_unfinished_key
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.ledger import NO_LOG
-from kstorm.core.state import TaskState
+from kstorm.core.task_state import TaskState
 from kstorm.kafka.ports import KAFKA, KafkaPorts
 from kstorm.kafka.unit_writer import for_exact_spouts, for_sinks
 from kstorm.topology import Topology

@@ -27,7 +27,7 @@ from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.kubernetes.pod_command import PodCommand
 from kstorm.operations.places import BOOTSTRAP, ZOOKEEPER, LocalRun, OnKubernetes
 from kstorm.runtime.base.settings import Settings, with_or_without_topology
-from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
+from kstorm.runtime.zookeeper.topology_nodes import Topologies, open_topologies
 
 
 @with_options(PlaceOptions)

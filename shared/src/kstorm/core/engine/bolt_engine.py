@@ -22,7 +22,7 @@ from kstorm.core.engine.tenure import InputRecord, TaskTenure
 from kstorm.core.engine.units import Unit
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.outbox import ms_between
-from kstorm.core.state import TaskState
+from kstorm.core.task_state import TaskState
 from kstorm.core.user_code import Steps, awaitable
 from kstorm.core.wire import TupleFrame
 from kstorm.errors import FrameError

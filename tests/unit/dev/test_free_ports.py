@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kstorm.dev.ports import reserve_port
+from kstorm.dev.free_ports import reserve_port
 
 
 def test_port_is_reserved_only_once(cache: Path) -> None:
@@ -22,7 +22,10 @@ def test_port_is_below_the_ephemeral_range(cache: Path) -> None:
 def test_other_processes_avoid_a_reserved_port(cache: Path) -> None:
     """The lock excludes another process as long as this one lives."""
     port = reserve_port()
-    try_it = "import sys; from pathlib import Path; from kstorm.dev.ports import _try_lock; print(_try_lock(Path(sys.argv[1])))"
+    try_it = (
+        "import sys; from pathlib import Path; from kstorm.dev.free_ports import _try_lock; "
+        "print(_try_lock(Path(sys.argv[1])))"
+    )
     command = [sys.executable, "-c", try_it, str(cache / "ports" / str(port))]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "None\n"
 

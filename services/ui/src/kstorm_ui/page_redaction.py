@@ -20,8 +20,8 @@ from kstorm.operations.letters.selection import (
     group_letters,
     kind_of,
 )
-from kstorm_ui import formatting
-from kstorm_ui.sources.records import text_of
+from kstorm_ui import page_formatting
+from kstorm_ui.sources.topic_records import text_of
 
 _MOST_TEXT: Final = 2_000
 _BARS: Final = 24
@@ -119,8 +119,8 @@ def shown_letter(topology: str, one: NumberedLetter) -> ShownLetter:
         kind=kind_of(letter),
         component=component_of(letter),
         message=place_of(letter),
-        href=formatting.path("t", topology, "m", *place) if has_coordinates(one) else "",
-        trees=[(root, formatting.path("t", topology, "roots", root)) for root in letter.roots]
+        href=page_formatting.path("t", topology, "m", *place) if has_coordinates(one) else "",
+        trees=[(root, page_formatting.path("t", topology, "roots", root)) for root in letter.roots]
         if letter.row >= 0
         else [],
         attempts=letter.attempts,
@@ -180,7 +180,7 @@ def _facts(one: NumberedLetter) -> Iterator[tuple[str, str]]:
     letter, error = one.letter, one.letter.error
     yield (
         "written",
-        f"{formatting.moment(letter.at / 1000)} UTC by {letter.component}, task {letter.task}",
+        f"{page_formatting.moment(letter.at / 1000)} UTC by {letter.component}, task {letter.task}",
     )
     yield "kind", kind_of(letter)
     if error is not None:
@@ -188,7 +188,7 @@ def _facts(one: NumberedLetter) -> Iterator[tuple[str, str]]:
         yield "raised in", f"{error.component or '?'}, task {error.task}"
     yield (
         "its time",
-        f"{formatting.moment(letter.timestamp / 1000)} UTC" if letter.timestamp else "",
+        f"{page_formatting.moment(letter.timestamp / 1000)} UTC" if letter.timestamp else "",
     )
     yield "attempts", str(letter.attempts or "")
     yield "replays", str(letter.replays or "")

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, cast
 from msgspec.structs import replace
 
 from kstorm.core.bolt_task import BoltTask, Sources, tuples_of
-from kstorm.core.collectors import BoltCollector
 from kstorm.core.dead_letters import (
     FAILED,
     UNDECODABLE,
@@ -21,7 +20,7 @@ from kstorm.core.dead_letters import (
     kind_of,
     roots_of,
 )
-from kstorm.core.exactly_once.collector import ExactCollector
+from kstorm.core.exactly_once.exact_collector import ExactCollector
 from kstorm.core.exactly_once.located_tuples import LocatedBatch, LocatedTuple
 from kstorm.core.exactly_once.recent_input import Inputs, RecentInput
 from kstorm.core.exactly_once.undoable_state import UndoableState
@@ -30,6 +29,7 @@ from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import Headers, Part, SinkRecords
 from kstorm.core.record_size import all_short, too_large
 from kstorm.core.sendable import shown_values
+from kstorm.core.task_collectors import BoltCollector
 from kstorm.core.user_code import Steps
 from kstorm.core.wire import SalvagedFrame, TupleFrame
 from kstorm.errors import BrokerError, PermanentError, UnsendableError
