@@ -1,5 +1,5 @@
-"""Writes the lists of `kstorm.dev.jars`. Maintainers run it after changing a version there
-(`./run lock`).
+"""Writes the lists of `kstorm.dev.jars` and `tools.spark_releases`. Maintainers run it after
+changing a version there (`./run lock`).
 
 Ivy resolves each set's roots with their runtime dependencies, and takes the newer of two versions
 of a jar. So a root that is also a dependency of others raises its version, which avoids versions
@@ -34,6 +34,7 @@ from kstorm.dev.jars import (
 )
 from kstorm.dev.java import spark_home
 from kstorm.errors import LocalError
+from tools.spark_releases import OLD_SPARK_LIST, OLD_SPARK_VERSION, old_pyspark
 
 _LOGGING: Final = "2.26.1"
 _OLD_LOGGING: Final = "1.7.36"
@@ -53,6 +54,18 @@ _BESIDE_KAFKA: Final = (
     _LZ4,
 )
 
+
+def _spark_roots(version: str) -> tuple[str, ...]:
+    minor = ".".join(version.split(".")[:2])
+    return (
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+        f"org.apache.spark:spark-avro_2.13:{version}",
+        f"io.delta:delta-spark_{minor}_2.13:{DELTA_VERSION}",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_JACKSON}",
+    )
+
+
 _ROOTS: Final = {
     KAFKA_SET: (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", *_BESIDE_KAFKA),
     NEW_KAFKA_SET: (f"org.apache.kafka:kafka_2.13:{NEW_KAFKA_VERSION}", *_BESIDE_KAFKA),
@@ -67,13 +80,7 @@ _ROOTS: Final = {
         "com.fasterxml.jackson.module:jackson-module-scala_2.13:2.18.8",
         _LZ4,
     ),
-    SPARK_SET: (
-        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}",
-        f"org.apache.spark:spark-avro_2.13:{SPARK_VERSION}",
-        f"io.delta:delta-spark_{'.'.join(SPARK_VERSION.split('.')[:2])}_2.13:{DELTA_VERSION}",
-        "org.apache.kafka:kafka-clients:3.9.2",
-        f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_JACKSON}",
-    ),
+    SPARK_SET: _spark_roots(SPARK_VERSION),
     S3_SET: (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",),
 }
 
@@ -143,20 +150,26 @@ _ZOOKEEPER: Final = (
 
 def write_lists() -> None:
     """Resolve every set of jars and write its list. Takes about a minute per set."""
-    shipped = {artifact(path.name) for path in (spark_home() / "jars").iterdir()}
+    shipped = _shipped(spark_home())
     for set_name, roots in _ROOTS.items():
         _write(
-            set_name,
+            list_path(set_name),
             roots,
             _resolve(roots, leave_out=shipped if set_name in (SPARK_SET, S3_SET) else set()),
         )
-    _write(ZOOKEEPER_SET, _ZOOKEEPER, _resolve(_ZOOKEEPER, leave_out=set(), alone=True))
-    _write(MENDED_SET, _MENDED, _resolve(_MENDED, leave_out=set(), alone=True))
+    old, shipped = _spark_roots(OLD_SPARK_VERSION), _shipped(old_pyspark() / "pyspark")
+    _write(OLD_SPARK_LIST, old, _resolve(old, leave_out=shipped))
+    _write(list_path(ZOOKEEPER_SET), _ZOOKEEPER, _resolve(_ZOOKEEPER, leave_out=set(), alone=True))
+    _write(list_path(MENDED_SET), _MENDED, _resolve(_MENDED, leave_out=set(), alone=True))
 
 
-def _write(set_name: str, roots: tuple[str, ...], lines: list[str]) -> None:
+def _shipped(spark: Path) -> set[str]:
+    return {artifact(path.name) for path in (spark / "jars").iterdir()}
+
+
+def _write(jar_list: Path, roots: tuple[str, ...], lines: list[str]) -> None:
     header = f"# Written by tools.jar_lock from {' and '.join(roots)}.\n"
-    list_path(set_name).write_text(header + "".join(f"{line}\n" for line in lines))
+    jar_list.write_text(header + "".join(f"{line}\n" for line in lines))
 
 
 def _resolve(roots: tuple[str, ...], leave_out: set[str], *, alone: bool = False) -> list[str]:

@@ -16,10 +16,13 @@ from kstorm.dev.jars import (
     S3_SET,
     SPARK_SET,
     ZOOKEEPER_SET,
+    list_path,
+    parse_list,
     read_list,
 )
 from kstorm.dev.java import spark_home
 from kstorm.errors import LocalError
+from tools.spark_releases import OLD_SPARK_LIST
 from tools.vendor import LOCK, PLACE, read_lock
 
 PartKind = Literal["package", "jar", "script"]
@@ -70,9 +73,9 @@ def locked(file: Path) -> Iterator[Part]:
 
 def listed() -> Iterator[Part]:
     """Yield the jars of all lists."""
-    for set_name in _SETS:
-        for jar in read_list(set_name):
-            yield Part("jar", jar.artifact, jar.version, set_name, jar.group)
+    for jar_list in (*map(list_path, _SETS), OLD_SPARK_LIST):
+        for jar in parse_list(jar_list):
+            yield Part("jar", jar.artifact, jar.version, jar_list.stem, jar.group)
 
 
 def shipped(folder: Path) -> Iterator[Part]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kstorm.dev import jars
+from tools.spark_releases import OLD_SPARK_VERSION
 from tools.supply.parts import locked
 
 RELEASES: Final = Path(__file__).with_name("releases.lock")
@@ -93,7 +94,7 @@ def pinned(root: Path) -> list[Version]:
     chosen = {
         "Kafka": (jars.KAFKA_VERSION, jars.NEW_KAFKA_VERSION, jars.OLD_KAFKA_VERSION),
         "ZooKeeper": (jars.ZOOKEEPER_VERSION,),
-        "Spark": (jars.SPARK_VERSION,),
+        "Spark": (jars.SPARK_VERSION, OLD_SPARK_VERSION),
         "Delta": (jars.DELTA_VERSION,),
         "Hadoop": (jars.HADOOP_VERSION,),
     }

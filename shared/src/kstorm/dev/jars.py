@@ -196,6 +196,16 @@ def ivy_command(*arguments: str | Path) -> list[str | Path]:
     return [java.executable, *_IVY_JAVA, *trust, "-cp", _ivy(), "org.apache.ivy.Main", *arguments]
 
 
+def jars_of(jar_list: Path) -> list[Path]:
+    """The jars of a list, in a cache folder with its name; fetched if they are not there yet."""
+    pinned, directory = parse_list(jar_list), _directory(jar_list.stem)
+    with exclusive(directory.with_name(f".{jar_list.stem}.lock")):
+        for _ in download(pinned, directory):
+            pass
+    _verify(pinned, directory)
+    return [directory / jar.file_name for jar in pinned]
+
+
 def _jars(set_name: str) -> list[Path]:
     _fetch_missing(set_name)
     pinned, directory = read_list(set_name), _directory(set_name)
