@@ -15,9 +15,10 @@ from typing import NoReturn, cast
 
 import pytest
 
-from kstorm.dev.jars import KAFKA_VERSION, NEW_KAFKA_VERSION, kafka_jars, new_kafka_jars
+from kstorm.dev.jars import KAFKA_VERSION, kafka_jars
 from kstorm.dev.processes import ManagedProcess
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tools.kafka_releases import NEW_KAFKA_VERSION, new_kafka_jars
 
 Address = tuple[str, int]
 

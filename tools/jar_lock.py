@@ -1,5 +1,5 @@
-"""Writes the lists of `kstorm.dev.jars` and `tools.spark_releases`. Maintainers run it after
-changing a version there (`./run lock`).
+"""Writes the lists of `kstorm.dev.jars`, `tools.kafka_releases` and `tools.spark_releases`.
+Maintainers run it after changing a version there (`./run lock`).
 
 Ivy resolves each set's roots with their runtime dependencies, and takes the newer of two versions
 of a jar. So a root that is also a dependency of others raises its version, which avoids versions
@@ -20,10 +20,6 @@ from kstorm.dev.jars import (
     KAFKA_SET,
     KAFKA_VERSION,
     MENDED_SET,
-    NEW_KAFKA_SET,
-    NEW_KAFKA_VERSION,
-    OLD_KAFKA_SET,
-    OLD_KAFKA_VERSION,
     S3_SET,
     SPARK_SET,
     SPARK_VERSION,
@@ -34,6 +30,12 @@ from kstorm.dev.jars import (
 )
 from kstorm.dev.java import spark_home
 from kstorm.errors import LocalError
+from tools.kafka_releases import (
+    NEW_KAFKA_LIST,
+    NEW_KAFKA_VERSION,
+    OLD_KAFKA_LIST,
+    OLD_KAFKA_VERSION,
+)
 from tools.spark_releases import OLD_SPARK_LIST, OLD_SPARK_VERSION, old_pyspark
 
 _LOGGING: Final = "2.26.1"
@@ -54,6 +56,9 @@ _BESIDE_KAFKA: Final = (
     _LZ4,
 )
 
+_SPARK_LIST: Final = list_path(SPARK_SET)
+_S3_LIST: Final = list_path(S3_SET)
+
 
 def _spark_roots(version: str) -> tuple[str, ...]:
     minor = ".".join(version.split(".")[:2])
@@ -67,9 +72,9 @@ def _spark_roots(version: str) -> tuple[str, ...]:
 
 
 _ROOTS: Final = {
-    KAFKA_SET: (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", *_BESIDE_KAFKA),
-    NEW_KAFKA_SET: (f"org.apache.kafka:kafka_2.13:{NEW_KAFKA_VERSION}", *_BESIDE_KAFKA),
-    OLD_KAFKA_SET: (
+    list_path(KAFKA_SET): (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", *_BESIDE_KAFKA),
+    NEW_KAFKA_LIST: (f"org.apache.kafka:kafka_2.13:{NEW_KAFKA_VERSION}", *_BESIDE_KAFKA),
+    OLD_KAFKA_LIST: (
         f"org.apache.kafka:kafka_2.13:{OLD_KAFKA_VERSION}",
         f"org.slf4j:slf4j-reload4j:{_OLD_LOGGING}",
         f"io.netty:netty-handler:{_NETTY}",
@@ -80,8 +85,9 @@ _ROOTS: Final = {
         "com.fasterxml.jackson.module:jackson-module-scala_2.13:2.18.8",
         _LZ4,
     ),
-    SPARK_SET: _spark_roots(SPARK_VERSION),
-    S3_SET: (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",),
+    _SPARK_LIST: _spark_roots(SPARK_VERSION),
+    OLD_SPARK_LIST: _spark_roots(OLD_SPARK_VERSION),
+    _S3_LIST: (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",),
 }
 
 # Replacements for other versions in `pyspark`. They need no dependencies, because those are already
@@ -151,16 +157,18 @@ _ZOOKEEPER: Final = (
 def write_lists() -> None:
     """Resolve every set of jars and write its list. Takes about a minute per set."""
     shipped = _shipped(spark_home())
-    for set_name, roots in _ROOTS.items():
-        _write(
-            list_path(set_name),
-            roots,
-            _resolve(roots, leave_out=shipped if set_name in (SPARK_SET, S3_SET) else set()),
-        )
-    old, shipped = _spark_roots(OLD_SPARK_VERSION), _shipped(old_pyspark() / "pyspark")
-    _write(OLD_SPARK_LIST, old, _resolve(old, leave_out=shipped))
-    _write(list_path(ZOOKEEPER_SET), _ZOOKEEPER, _resolve(_ZOOKEEPER, leave_out=set(), alone=True))
-    _write(list_path(MENDED_SET), _MENDED, _resolve(_MENDED, leave_out=set(), alone=True))
+    leave_out = {
+        _SPARK_LIST: shipped,
+        _S3_LIST: shipped,
+        OLD_SPARK_LIST: _shipped(old_pyspark() / "pyspark"),
+    }
+    for jar_list, roots in _ROOTS.items():
+        _write(jar_list, roots, _resolve(roots, leave_out.get(jar_list, set())))
+    for jar_list, roots in (
+        (list_path(ZOOKEEPER_SET), _ZOOKEEPER),
+        (list_path(MENDED_SET), _MENDED),
+    ):
+        _write(jar_list, roots, _resolve(roots, leave_out=set(), alone=True))
 
 
 def _shipped(spark: Path) -> set[str]:

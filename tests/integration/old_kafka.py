@@ -6,9 +6,9 @@ Its jars are downloaded when the first one starts.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kstorm.dev.jars import old_kafka_jars
 from kstorm.dev.server_settings import BROKER, write_properties
 from kstorm.dev.servers import EmbeddedKafka
+from tools.kafka_releases import old_kafka_jars
 
 _LOGGING = {
     "log4j.rootLogger": "INFO, out",

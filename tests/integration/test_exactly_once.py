@@ -9,7 +9,6 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import TopicPartition
 
-from kstorm.dev.jars import new_kafka_jars
 from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.lag import LagReader
@@ -17,6 +16,7 @@ from kstorm.runtime.kafka.offset_reader import OffsetReader
 from tests.integration.conftest import RunTopology
 from tests.integration.engine import Engine, check_words, running
 from tests.integration.old_kafka import OldKafka
+from tools.kafka_releases import new_kafka_jars
 
 EXACTLY_ONCE = {"KSTORM_TEST_GUARANTEE": "exactly_once"}
 TEXT = [f"one two w{number % 7}" for number in range(8_000)]

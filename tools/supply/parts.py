@@ -11,8 +11,6 @@ from kstorm.dev.jar_fixes import name_and_version, unused
 from kstorm.dev.jars import (
     KAFKA_SET,
     MENDED_SET,
-    NEW_KAFKA_SET,
-    OLD_KAFKA_SET,
     S3_SET,
     SPARK_SET,
     ZOOKEEPER_SET,
@@ -22,19 +20,17 @@ from kstorm.dev.jars import (
 )
 from kstorm.dev.java import spark_home
 from kstorm.errors import LocalError
+from tools.kafka_releases import NEW_KAFKA_LIST, OLD_KAFKA_LIST
 from tools.spark_releases import OLD_SPARK_LIST
 from tools.vendor import LOCK, PLACE, read_lock
 
 PartKind = Literal["package", "jar", "script"]
 
-_SETS: Final = (
-    KAFKA_SET,
-    NEW_KAFKA_SET,
-    OLD_KAFKA_SET,
-    ZOOKEEPER_SET,
-    SPARK_SET,
-    S3_SET,
-    MENDED_SET,
+_JAR_LISTS: Final = (
+    *map(list_path, (KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, S3_SET, MENDED_SET)),
+    NEW_KAFKA_LIST,
+    OLD_KAFKA_LIST,
+    OLD_SPARK_LIST,
 )
 _LOCKED: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)*")
@@ -73,7 +69,7 @@ def locked(file: Path) -> Iterator[Part]:
 
 def listed() -> Iterator[Part]:
     """Yield the jars of all lists."""
-    for jar_list in (*map(list_path, _SETS), OLD_SPARK_LIST):
+    for jar_list in _JAR_LISTS:
         for jar in parse_list(jar_list):
             yield Part("jar", jar.artifact, jar.version, jar_list.stem, jar.group)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kstorm.dev import jars
+from tools.kafka_releases import NEW_KAFKA_VERSION, OLD_KAFKA_VERSION
 from tools.spark_releases import OLD_SPARK_VERSION
 from tools.supply.parts import locked
 
@@ -92,7 +93,7 @@ def pinned(root: Path) -> list[Version]:
     kstorm chooses."""
     names = ("requirements.lock", "requirements-dev.lock", "build-requirements.txt")
     chosen = {
-        "Kafka": (jars.KAFKA_VERSION, jars.NEW_KAFKA_VERSION, jars.OLD_KAFKA_VERSION),
+        "Kafka": (jars.KAFKA_VERSION, NEW_KAFKA_VERSION, OLD_KAFKA_VERSION),
         "ZooKeeper": (jars.ZOOKEEPER_VERSION,),
         "Spark": (jars.SPARK_VERSION, OLD_SPARK_VERSION),
         "Delta": (jars.DELTA_VERSION,),

@@ -17,13 +17,13 @@ from kstorm.dev import jars
 from kstorm.dev.jars import (
     KAFKA_SET,
     MENDED_SET,
-    NEW_KAFKA_SET,
-    OLD_KAFKA_SET,
     S3_SET,
     SPARK_SET,
     ZOOKEEPER_SET,
     kafka_jars,
     lay_out,
+    list_path,
+    parse_list,
     prepare,
     read_list,
     s3_jars,
@@ -34,6 +34,7 @@ from kstorm.dev.pipeline import jars_for
 from kstorm.dev.ports import reserve_port
 from kstorm.errors import ConfigError, LocalError
 from tests.unit.dev.conftest import Eventually
+from tools.kafka_releases import NEW_KAFKA_LIST, OLD_KAFKA_LIST
 
 SETTINGS = """\
 <ivysettings>
@@ -202,16 +203,16 @@ def test_unavailable_jar_is_named(repository: Path) -> None:
 
 def test_every_listed_jar_is_pinned_by_version_and_content() -> None:
     """The lists have full coordinates and digests, and no jar twice."""
-    for set_name, count in (
-        (KAFKA_SET, 46),
-        (OLD_KAFKA_SET, 57),
-        (NEW_KAFKA_SET, 46),
-        (ZOOKEEPER_SET, 17),
-        (SPARK_SET, 15),
-        (S3_SET, 4),
-        (MENDED_SET, 34),
+    for jar_list, count in (
+        (list_path(KAFKA_SET), 46),
+        (OLD_KAFKA_LIST, 57),
+        (NEW_KAFKA_LIST, 46),
+        (list_path(ZOOKEEPER_SET), 17),
+        (list_path(SPARK_SET), 15),
+        (list_path(S3_SET), 4),
+        (list_path(MENDED_SET), 34),
     ):
-        pinned = read_list(set_name)
+        pinned = parse_list(jar_list)
         assert len({jar.file_name for jar in pinned}) == len(pinned) == count
         assert all(len(jar.sha256) == 64 and int(jar.sha256, 16) >= 0 for jar in pinned)
 

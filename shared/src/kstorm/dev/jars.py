@@ -36,10 +36,6 @@ from kstorm.dev.stage_times import note_stage_time
 from kstorm.errors import LocalError
 
 KAFKA_VERSION: Final = "4.1.2"
-# The last series that can keep its metadata in ZooKeeper. Only the test of `ZkHosts` uses it.
-OLD_KAFKA_VERSION: Final = "3.9.2"
-# The newest release, for tests.
-NEW_KAFKA_VERSION: Final = "4.4.0"
 ZOOKEEPER_VERSION: Final = "3.9.5"
 SPARK_VERSION: Final = "4.2.0"
 DELTA_VERSION: Final = "4.4.0"
@@ -47,8 +43,6 @@ DELTA_VERSION: Final = "4.4.0"
 HADOOP_VERSION: Final = "3.5.0"
 
 KAFKA_SET: Final = f"kafka-{KAFKA_VERSION}"
-OLD_KAFKA_SET: Final = f"kafka-{OLD_KAFKA_VERSION}"
-NEW_KAFKA_SET: Final = f"kafka-{NEW_KAFKA_VERSION}"
 ZOOKEEPER_SET: Final = f"zookeeper-{ZOOKEEPER_VERSION}"
 SPARK_SET: Final = f"spark-{SPARK_VERSION}"
 S3_SET: Final = f"s3-{HADOOP_VERSION}"
@@ -86,18 +80,6 @@ def kafka_jars() -> list[Path]:
     return _jars(KAFKA_SET)
 
 
-def old_kafka_jars() -> list[Path]:
-    """The jars of a Kafka server that can run with ZooKeeper. The test that starts one fetches
-    them; `prepare` does not."""
-    return _jars(OLD_KAFKA_SET)
-
-
-def new_kafka_jars() -> list[Path]:
-    """The jars of the newest Kafka server. The test that starts one fetches them; `prepare` does
-    not."""
-    return _jars(NEW_KAFKA_SET)
-
-
 def spark_jars() -> list[Path]:
     """The jars that Spark needs for Kafka and Delta in addition to its own, for `spark.jars`; fetched if not in the cache."""
     return _jars(SPARK_SET)
@@ -120,12 +102,12 @@ def zookeeper_classpath() -> list[Path]:
 
 def prepare_servers() -> None:
     """Fetch the jars of Kafka and ZooKeeper."""
-    _fetch_missing(KAFKA_SET, ZOOKEEPER_SET)
+    _fetch_missing(*map(_named, (KAFKA_SET, ZOOKEEPER_SET)))
 
 
 def prepare() -> None:
     """Fetch the jars that the demo and the integration tests need, all sets at once, and patch the installed `pyspark`."""
-    _fetch_missing(KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, MENDED_SET)
+    _fetch_missing(*map(_named, (KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, MENDED_SET)))
     fix_spark()
 
 
@@ -198,37 +180,44 @@ def ivy_command(*arguments: str | Path) -> list[str | Path]:
 
 def jars_of(jar_list: Path) -> list[Path]:
     """The jars of a list, in a cache folder with its name; fetched if they are not there yet."""
-    pinned, directory = parse_list(jar_list), _directory(jar_list.stem)
-    with exclusive(directory.with_name(f".{jar_list.stem}.lock")):
-        for _ in download(pinned, directory):
-            pass
-    _verify(pinned, directory)
-    return [directory / jar.file_name for jar in pinned]
+    return _fetched(_JarSet(jar_list.stem, parse_list(jar_list)))
 
 
 def _jars(set_name: str) -> list[Path]:
-    _fetch_missing(set_name)
-    pinned, directory = read_list(set_name), _directory(set_name)
-    _verify(pinned, directory)
-    return [directory / jar.file_name for jar in pinned]
+    return _fetched(_named(set_name))
 
 
-def _directory(set_name: str) -> Path:
-    return cache_directory() / "jars" / set_name
+def _fetched(jar_set: "_JarSet") -> list[Path]:
+    _fetch_missing(jar_set)
+    _verify(jar_set.pinned, jar_set.directory)
+    return [jar_set.directory / jar.file_name for jar in jar_set.pinned]
 
 
-def _missing(set_name: str) -> list[PinnedJar]:
-    """The jars of a set that are not in the cache: all of them, or those that a new version of kstorm has added."""
-    directory = _directory(set_name)
-    return [jar for jar in read_list(set_name) if not (directory / jar.file_name).exists()]
+def _named(set_name: str) -> "_JarSet":
+    return _JarSet(set_name, read_list(set_name))
 
 
-def _fetch_missing(*set_names: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _JarSet:
+    name: str
+    pinned: Sequence[PinnedJar]
+
+    @property
+    def directory(self) -> Path:
+        return cache_directory() / "jars" / self.name
+
+    def missing(self) -> list[PinnedJar]:
+        """The jars that are not in the cache: all of them, or those that a new version of kstorm has added."""
+        return [jar for jar in self.pinned if not (self.directory / jar.file_name).exists()]
+
+
+def _fetch_missing(*jar_sets: _JarSet) -> None:
     with ExitStack() as stack:
-        for set_name in filter(_missing, set_names):
-            stack.enter_context(exclusive(_directory(set_name).with_name(f".{set_name}.lock")))
+        for jar_set in jar_sets:
+            if jar_set.missing():
+                stack.enter_context(exclusive(jar_set.directory.with_name(f".{jar_set.name}.lock")))
         # Another process may have fetched them while this one waited for the locks.
-        if parts := [part for each in set_names for part in _parts(each)]:
+        if parts := [part for jar_set in jar_sets for part in _parts(jar_set)]:
             _fetch(parts)
 
 
@@ -236,14 +225,15 @@ def _fetch_missing(*set_names: str) -> None:
 class _Part:
     """Some jars of a set, which one Ivy process fetches one after the other."""
 
-    set_name: str
+    jar_set: _JarSet
     number: int
     jars: Sequence[PinnedJar]
 
     @property
     def unfinished(self) -> Path:
         """The folder for the jars that have arrived, where the next attempt finds them."""
-        return _directory(self.set_name).with_name(f".{self.set_name}.unfinished-{self.number}")
+        name = f".{self.jar_set.name}.unfinished-{self.number}"
+        return self.jar_set.directory.with_name(name)
 
     @property
     def log(self) -> Path:
@@ -264,7 +254,7 @@ class _Part:
 
     def take(self) -> None:
         """Verify the jars and move them into the cache."""
-        fetched, directory = self.unfinished / "jars", _directory(self.set_name)
+        fetched, directory = self.unfinished / "jars", self.jar_set.directory
         try:
             _verify(self.jars, fetched)
         except LocalError:
@@ -276,15 +266,15 @@ class _Part:
         shutil.rmtree(self.unfinished)
 
 
-def _parts(set_name: str) -> list[_Part]:
+def _parts(jar_set: _JarSet) -> list[_Part]:
     """The missing jars of a set, in parts of about the same size. A jar is always in the same part, so a second attempt finds the
     jars of the first one."""
-    missing = set(_missing(set_name))
+    missing = set(jar_set.missing())
     numbers: dict[int, list[PinnedJar]] = {}
-    for place, jar in enumerate(read_list(set_name)):
+    for place, jar in enumerate(jar_set.pinned):
         if jar in missing:
             numbers.setdefault(place // _JARS_IN_PART, []).append(jar)
-    return [_Part(set_name, number, jars) for number, jars in numbers.items()]
+    return [_Part(jar_set, number, jars) for number, jars in numbers.items()]
 
 
 def _fetch(parts: Sequence[_Part]) -> None:
@@ -329,7 +319,7 @@ def _fetch_by_maven(parts: Sequence[_Part]) -> Iterator[int]:
         except OSError as error:
             remedy = explain_fetch(str(error), part.unfinished, where()) or f"{error}. {where()}"
             raise LocalError(
-                f"the jars of {part.set_name} could not be fetched: {remedy}"
+                f"the jars of {part.jar_set.name} could not be fetched: {remedy}"
             ) from None
         part.take()
         before += len(part.jars)
@@ -344,7 +334,7 @@ def _unfetched(part: _Part, written: str) -> LocalError:
         f"{problem}. Run the same command again, which continues where it stopped. {_MIRROR}"
     )
     return LocalError(
-        f"the jars of {part.set_name} could not be fetched: {remedy}. The log is {part.log}"
+        f"the jars of {part.jar_set.name} could not be fetched: {remedy}. The log is {part.log}"
     )
 
 
