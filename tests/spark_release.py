@@ -18,8 +18,10 @@ _JARS: Final[Mapping[str, Callable[[], list[Path]]]] = {
 
 
 def use_selected_spark() -> None:
-    """Put the selected `pyspark` before the installed one, in this process and in those that it
-    starts. No module may have imported `pyspark` before."""
+    """Put the selected `pyspark` before the installed one, for this process and its children.
+
+    No module may have imported `pyspark` before.
+    """
     if SELECTED == OLD_SPARK_VERSION:
         assert "pyspark" not in sys.modules
         folder = str(old_pyspark())
