@@ -19,6 +19,7 @@ from tests.integration.certificates import Authority
 from tests.rare_collection import collect_rarely
 from tests.scale_stub import ScaleStub
 from tests.shared_servers import PoolService, ServerPool, SharedKafka, SharedZooKeeper, connect
+from tests.spark_release import use_selected_spark
 
 Eventually = Callable[[Callable[[], object], float], None]
 
@@ -36,6 +37,7 @@ settings.register_profile(
 
 
 collect_rarely()
+use_selected_spark()
 
 
 def pytest_configure_node(node: Any) -> None:

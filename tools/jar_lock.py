@@ -1,5 +1,5 @@
-"""Writes the lists of `kstorm.dev.jars` and `tools.kafka_releases`. Maintainers run it after
-changing a version there (`./run lock`).
+"""Writes the lists of `kstorm.dev.jars`, `tools.kafka_releases` and `tools.spark_releases`.
+Maintainers run it after changing a version there (`./run lock`).
 
 Ivy resolves each set's roots with their runtime dependencies, and takes the newer of two versions
 of a jar. So a root that is also a dependency of others raises its version, which avoids versions
@@ -36,6 +36,7 @@ from tools.kafka_releases import (
     OLD_KAFKA_LIST,
     OLD_KAFKA_VERSION,
 )
+from tools.spark_releases import OLD_SPARK_LIST, OLD_SPARK_VERSION, old_pyspark
 
 _LOGGING: Final = "2.26.1"
 _OLD_LOGGING: Final = "1.7.36"
@@ -58,6 +59,18 @@ _BESIDE_KAFKA: Final = (
 _SPARK_LIST: Final = list_path(SPARK_SET)
 _S3_LIST: Final = list_path(S3_SET)
 
+
+def _spark_roots(version: str) -> tuple[str, ...]:
+    minor = ".".join(version.split(".")[:2])
+    return (
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+        f"org.apache.spark:spark-avro_2.13:{version}",
+        f"io.delta:delta-spark_{minor}_2.13:{DELTA_VERSION}",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_JACKSON}",
+    )
+
+
 _ROOTS: Final = {
     list_path(KAFKA_SET): (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", *_BESIDE_KAFKA),
     NEW_KAFKA_LIST: (f"org.apache.kafka:kafka_2.13:{NEW_KAFKA_VERSION}", *_BESIDE_KAFKA),
@@ -72,13 +85,8 @@ _ROOTS: Final = {
         "com.fasterxml.jackson.module:jackson-module-scala_2.13:2.18.8",
         _LZ4,
     ),
-    _SPARK_LIST: (
-        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}",
-        f"org.apache.spark:spark-avro_2.13:{SPARK_VERSION}",
-        f"io.delta:delta-spark_{'.'.join(SPARK_VERSION.split('.')[:2])}_2.13:{DELTA_VERSION}",
-        "org.apache.kafka:kafka-clients:3.9.2",
-        f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_JACKSON}",
-    ),
+    _SPARK_LIST: _spark_roots(SPARK_VERSION),
+    OLD_SPARK_LIST: _spark_roots(OLD_SPARK_VERSION),
     _S3_LIST: (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",),
 }
 
@@ -148,15 +156,23 @@ _ZOOKEEPER: Final = (
 
 def write_lists() -> None:
     """Resolve every set of jars and write its list. Takes about a minute per set."""
-    shipped = {artifact(path.name) for path in (spark_home() / "jars").iterdir()}
+    shipped = _shipped(spark_home())
+    leave_out = {
+        _SPARK_LIST: shipped,
+        _S3_LIST: shipped,
+        OLD_SPARK_LIST: _shipped(old_pyspark() / "pyspark"),
+    }
     for jar_list, roots in _ROOTS.items():
-        leave_out = shipped if jar_list in (_SPARK_LIST, _S3_LIST) else set()
-        _write(jar_list, roots, _resolve(roots, leave_out))
+        _write(jar_list, roots, _resolve(roots, leave_out.get(jar_list, set())))
     for jar_list, roots in (
         (list_path(ZOOKEEPER_SET), _ZOOKEEPER),
         (list_path(MENDED_SET), _MENDED),
     ):
         _write(jar_list, roots, _resolve(roots, leave_out=set(), alone=True))
+
+
+def _shipped(spark: Path) -> set[str]:
+    return {artifact(path.name) for path in (spark / "jars").iterdir()}
 
 
 def _write(jar_list: Path, roots: tuple[str, ...], lines: list[str]) -> None:

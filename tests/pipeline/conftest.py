@@ -13,7 +13,6 @@ from pyspark.sql import functions as sf
 
 from examples.wordcount.tables import pipeline as word_count
 from kstorm.dev.class_archive import short_run_options
-from kstorm.dev.jars import spark_jars
 from kstorm.dev.java import spark_environment
 from kstorm.dev.servers import EmbeddedKafka
 from kstorm_pipeline.pipeline import Pipeline
@@ -24,6 +23,7 @@ from kstorm_pipeline.tables import Tables
 from tests.pipeline.orders import Orders
 from tests.pipeline.sink import Sink
 from tests.pipeline.topic import Topic
+from tests.spark_release import SELECTED, spark_jars
 
 
 def await_condition(condition: Callable[[], bool], timeout: float = 150.0) -> None:
@@ -124,6 +124,7 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
     before = dict(os.environ)
     os.environ.update(spark_environment())
     session = start_spark(settings)
+    assert session.version == SELECTED
     session.conf.set(
         "spark.sql.codegen.fallback", "false"
     )  # code that Spark cannot compile is an error, not slow

@@ -17,7 +17,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from kstorm.dev.jars import spark_jars
 from kstorm.dev.java import spark_environment
 from kstorm_pipeline import Pipeline, json_records
 from kstorm_pipeline.high_water_marks import HighWaterMarks
@@ -28,6 +27,7 @@ from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables
 from tests.pipeline.topic import as_of_stream, bronze
+from tests.spark_release import spark_jars
 
 RECORDS = 100
 """In each batch: ten a second."""

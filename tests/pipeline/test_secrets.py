@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 from kstorm.dev.free_ports import reserve_port
-from kstorm.dev.jars import spark_jars
 from kstorm.dev.java import SHORT_RUN_OPTIONS, spark_environment
 from kstorm.dev.processes import ManagedProcess
 from kstorm.dev.servers import EmbeddedKafka
 from tests.pipeline.conftest import await_condition
 from tests.pipeline.sink import Sink
+from tests.spark_release import spark_jars
 
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 PIPELINE = """

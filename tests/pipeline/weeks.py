@@ -21,7 +21,6 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from kstorm.dev.jars import spark_jars
 from kstorm.dev.java import spark_environment
 from kstorm_pipeline.maintenance import maintain
 from kstorm_pipeline.schemas import find_schemas
@@ -29,6 +28,7 @@ from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables
 from tests.pipeline.left_running import fill, on_disk, seconds_to_read, totals_pipeline
+from tests.spark_release import spark_jars
 
 EVERY_SECS: Final = 10
 DAY: Final = 24 * 3600

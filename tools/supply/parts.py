@@ -21,6 +21,7 @@ from kstorm.dev.jars import (
 from kstorm.dev.java import spark_home
 from kstorm.errors import LocalError
 from tools.kafka_releases import NEW_KAFKA_LIST, OLD_KAFKA_LIST
+from tools.spark_releases import OLD_SPARK_LIST
 from tools.vendor import LOCK, PLACE, read_lock
 
 PartKind = Literal["package", "jar", "script"]
@@ -29,6 +30,7 @@ _JAR_LISTS: Final = (
     *map(list_path, (KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, S3_SET, MENDED_SET)),
     NEW_KAFKA_LIST,
     OLD_KAFKA_LIST,
+    OLD_SPARK_LIST,
 )
 _LOCKED: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)*")

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kstorm.dev import jars
 from tools.kafka_releases import NEW_KAFKA_VERSION, OLD_KAFKA_VERSION
+from tools.spark_releases import OLD_SPARK_VERSION
 from tools.supply.parts import locked
 
 RELEASES: Final = Path(__file__).with_name("releases.lock")
@@ -94,7 +95,7 @@ def pinned(root: Path) -> list[Version]:
     chosen = {
         "Kafka": (jars.KAFKA_VERSION, NEW_KAFKA_VERSION, OLD_KAFKA_VERSION),
         "ZooKeeper": (jars.ZOOKEEPER_VERSION,),
-        "Spark": (jars.SPARK_VERSION,),
+        "Spark": (jars.SPARK_VERSION, OLD_SPARK_VERSION),
         "Delta": (jars.DELTA_VERSION,),
         "Hadoop": (jars.HADOOP_VERSION,),
     }

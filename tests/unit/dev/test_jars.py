@@ -20,6 +20,7 @@ from kstorm.dev.jars import (
     MENDED_SET,
     S3_SET,
     SPARK_SET,
+    SPARK_VERSION,
     ZOOKEEPER_SET,
     kafka_jars,
     lay_out,
@@ -35,6 +36,7 @@ from kstorm.dev.pipeline import jars_for
 from kstorm.errors import ConfigError, LocalError
 from tests.unit.dev.conftest import Eventually
 from tools.kafka_releases import NEW_KAFKA_LIST, OLD_KAFKA_LIST
+from tools.spark_releases import OLD_SPARK_LIST
 
 SETTINGS = """\
 <ivysettings>
@@ -95,6 +97,19 @@ def test_parts_of_a_list_are_fetched_in_parallel(
     for name in (KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, MENDED_SET):
         assert len(list((cache / "jars" / name).iterdir())) == 2
     assert not list((cache / "jars").glob(".*unfinished*"))
+
+
+@pytest.mark.usefixtures("repository")
+def test_another_pyspark_is_refused_before_anything_is_fetched(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jars, and the fixes of its own jars, are for one release."""
+    monkeypatch.setattr(jars, "version", lambda _package: "4.1.1")
+    with pytest.raises(
+        LocalError, match=rf"pyspark 4\.1\.1 is installed, .*: pip install pyspark=={SPARK_VERSION}"
+    ):
+        prepare()
+    assert not (cache / "jars").exists()
 
 
 def test_second_attempt_keeps_the_complete_parts(
@@ -209,6 +224,7 @@ def test_every_listed_jar_is_pinned_by_version_and_content() -> None:
         (NEW_KAFKA_LIST, 46),
         (list_path(ZOOKEEPER_SET), 17),
         (list_path(SPARK_SET), 15),
+        (OLD_SPARK_LIST, 15),
         (list_path(S3_SET), 4),
         (list_path(MENDED_SET), 34),
     ):

@@ -9,6 +9,7 @@ import pytest
 
 from kstorm.dev.jars import DELTA_VERSION, KAFKA_VERSION, SPARK_VERSION, ZOOKEEPER_VERSION
 from tests.unit.docs.test_pages import ROOT
+from tools.spark_releases import OLD_SPARK_VERSION
 
 README = (ROOT / "README.md").read_text()
 HELLO, CRASH = re.findall(r"(?ms)^```python\n(.*?)^```$", README)
@@ -59,7 +60,7 @@ def test_figures_are_on_the_pages_that_they_link_to() -> None:
     [
         f"Kafka {KAFKA_VERSION}",
         f"ZooKeeper {ZOOKEEPER_VERSION}",
-        f"Spark {SPARK_VERSION} with Delta {DELTA_VERSION}",
+        f"Spark {OLD_SPARK_VERSION} and {SPARK_VERSION} with Delta {DELTA_VERSION}",
     ],
 )
 def test_versions_are_those_that_are_tested(part: str) -> None:

@@ -1,7 +1,10 @@
 """The bill of materials of an image, as CycloneDX."""
 
 import hashlib
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +117,17 @@ def test_each_part_has_its_version_and_licence(root: Path) -> None:
 def test_image_without_known_parts_has_an_empty_list(tmp_path: Path) -> None:
     """An example is a base image other than Debian's."""
     assert bill("kstorm-x", tmp_path)["components"] == []
+
+
+def test_lister_needs_only_the_files_that_builds_get(tmp_path: Path) -> None:
+    """It runs in the base image, which has no packages."""
+    for place in re.findall(r"(?m)^!(tools/.+)$", (ROOT / ".dockerignore").read_text()):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).symlink_to(ROOT / place)
+    (tmp_path / "kstorm").symlink_to(ROOT / "shared/src/kstorm")
+    subprocess.run(
+        [sys.executable, "-S", "-c", "import tools.images.bom"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
+        check=True,
+    )

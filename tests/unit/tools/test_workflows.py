@@ -5,12 +5,16 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from kstorm.dev.jars import SPARK_VERSION
+from tools.spark_releases import OLD_SPARK_VERSION
 
 ROOT = Path(__file__).parents[3]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -20,6 +24,12 @@ VERBS = re.findall(r"(?m)^    ([a-z]+)(?: \| [a-z]+)?\) ", (ROOT / "run").read_t
 def jobs(workflow: Path) -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load(workflow.read_text())["jobs"]
     return found
+
+
+def needs(folder: str) -> list[str]:
+    project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+    lists = project["dependencies"], *project.get("optional-dependencies", {}).values()
+    return [need for each in lists for need in each]
 
 
 def commands(workflow: Path) -> Iterator[str]:
@@ -110,3 +120,12 @@ def test_every_python_of_the_packages_is_tested() -> None:
     least = re.findall(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text())
     pythons = jobs(ROOT / ".github/workflows/ci.yml")["test"]["strategy"]["matrix"]["python"]
     assert pythons == [f"3.{minor}" for minor in range(int(least[0]), 14)]
+
+
+def test_oldest_and_newest_spark_of_the_pipeline_are_tested() -> None:
+    """A release between them, and what `kstorm demo` needs, follow from these two."""
+    [allowed] = [need for need in needs("services/pipeline") if need.startswith("pyspark")]
+    assert allowed == f"pyspark>={OLD_SPARK_VERSION},<={SPARK_VERSION}"
+    assert f"pyspark=={SPARK_VERSION}" in needs("shared")
+    matrix = jobs(ROOT / ".github/workflows/ci.yml")["spark"]["strategy"]["matrix"]
+    assert matrix == {"spark": [OLD_SPARK_VERSION]}

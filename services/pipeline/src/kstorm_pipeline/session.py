@@ -5,11 +5,13 @@ from __future__ import annotations
 import atexit
 import re
 from contextlib import chdir
+from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -23,13 +25,6 @@ if TYPE_CHECKING:
 
     from kstorm_pipeline.settings import Settings
 
-PACKAGES = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-    "org.apache.spark:spark-avro_2.13:4.2.0",
-    "io.delta:delta-spark_4.2_2.13:4.4.0",
-    "org.apache.kafka:kafka-clients:3.9.2",
-)
-"""Spark's additional packages, if no jars are given."""
 _LARGEST = 64 * 1024 * 1024
 _LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{name}.maxLength={_LARGEST}"
@@ -48,6 +43,18 @@ _SECRET = re.compile(
     r"secret|passw|passphrase|token|(access|account|private|encryption)[._-]?key", re.IGNORECASE
 )
 """Matches the names of secret settings."""
+
+
+def packages(spark: str) -> tuple[str, ...]:
+    """Return the additional packages for that version of Spark, which it fetches if no jars are
+    given."""
+    minor = ".".join(spark.split(".")[:2])
+    return (
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
+        f"org.apache.spark:spark-avro_2.13:{spark}",
+        f"io.delta:delta-spark_{minor}_2.13:{version('delta-spark')}",
+        "org.apache.kafka:kafka-clients:3.9.2",
+    )
 
 
 def start_spark(settings: Settings) -> SparkSession:
@@ -152,7 +159,7 @@ def _conf(settings: Settings) -> dict[str, str]:
     elif settings.jars:
         conf["spark.jars"] = ",".join(settings.jars)
     if not settings.jars:
-        conf["spark.jars.packages"] = ",".join(PACKAGES)
+        conf["spark.jars.packages"] = ",".join(packages(pyspark.__version__))
     if settings.master.startswith("local["):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return conf

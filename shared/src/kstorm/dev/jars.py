@@ -16,9 +16,9 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, files
+from importlib.metadata import PackageNotFoundError, files, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -106,9 +106,21 @@ def prepare_servers() -> None:
 
 
 def prepare() -> None:
-    """Fetch the jars that the demo and the integration tests need, all sets at once, and patch the installed `pyspark`."""
+    """Fetch the jars that the demo and the integration tests need, all sets at once, and patch the installed `pyspark`.
+
+    Raises `LocalError` if the installed `pyspark` is of another release than the jars."""
+    _check_spark()
     _fetch_missing(*map(_named, (KAFKA_SET, ZOOKEEPER_SET, SPARK_SET, MENDED_SET)))
     fix_spark()
+
+
+def _check_spark() -> None:
+    with suppress(PackageNotFoundError):
+        if (found := version("pyspark")) != SPARK_VERSION:
+            raise LocalError(
+                f"pyspark {found} is installed, but this command's jars are for {SPARK_VERSION}: pip install"
+                f" pyspark=={SPARK_VERSION}. Only kstorm-pipeline works with other releases"
+            )
 
 
 def fix_spark() -> None:
