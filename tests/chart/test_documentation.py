@@ -86,7 +86,7 @@ def test_documented_commands_can_be_installed(
         for block in tutorial.blocks(page):
             if block.title.endswith(".py"):
                 Path(block.title).write_text(block.text)
-        codes |= dict.fromkeys(["word-count", "canary"], ["word_count:topology"])
+        codes |= {name: ["word_count:topology"] for name in ("word-count", "canary")}
     for name, code in codes.items():
         with pytest.raises(SystemExit):
             main(["values", *code])
