@@ -38,12 +38,13 @@ def helm_commands(page: Path) -> Iterator[list[str]]:
 
 
 def values_files(page: Path) -> Iterator[str]:
-    """Yield the contents of `cluster.yaml`: the blocks whose first line names it.
+    """Yield the contents of `cluster.yaml`: the blocks whose title or first line names it.
 
     A page without such a block uses that of the page on Kubernetes.
     """
     for named in (page, ROOT / "docs" / "guides" / "kubernetes.md"):
         found = [block for block in blocks(named) if block.startswith("# cluster.yaml\n")]
+        found += [block.text for block in tutorial.blocks(named) if block.title == "cluster.yaml"]
         if found:
             yield from found
             return
@@ -77,10 +78,16 @@ def test_documented_commands_can_be_installed(
     Path("hello.py").write_text("".join(block.text for block in texts))
     monkeypatch.syspath_prepend(str(Path.cwd()))
     monkeypatch.delitem(sys.modules, "hello", raising=False)
-    for name, code in {
+    codes = {
         "wordcount": ["examples.wordcount.topology:topology"],
         "hello": ["hello:topology", "--files"],
-    }.items():
+    }
+    if page.stem == "move-from-storm":
+        for block in tutorial.blocks(page):
+            if block.title.endswith(".py"):
+                Path(block.title).write_text(block.text)
+        codes |= {name: ["word_count:topology"] for name in ("word-count", "canary")}
+    for name, code in codes.items():
         with pytest.raises(SystemExit):
             main(["values", *code])
         Path(f"{name}.yaml").write_text(capsys.readouterr().out)

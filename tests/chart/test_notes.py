@@ -119,3 +119,8 @@ def test_notes_warn_of_a_prometheus_without_access(notes: Notes) -> None:
     assert line not in notes("minimal")
     assert line not in notes("minimal", scraped, "networkPolicy.enabled=false")
     assert line not in notes("prod")
+
+
+def test_notes_name_a_spout_without_pods(notes: Notes) -> None:
+    assert "has no pods" not in notes("dev")
+    assert "lines has no pods, so it emits nothing." in notes("dev", "components.lines.replicas=0")

@@ -38,6 +38,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("minimal", {"components": {"split": {"replicas": 5}}}, "components.split has 5 replicas for 4 tasks"),
     ("minimal", {"ackers": {"replicas": 5}}, "ackers has 5 replicas for 4 tasks"),
     ("minimal", {"ackers": {"replicas": 0}}, "ackers has no replicas for its 4 tasks"),
+    ("minimal", {"components": {"split": {"replicas": 0}}}, "components.split has no replicas for its 4 tasks"),
     ("minimal", {"ackers": {"tasks": 0}}, "ackers has 1 replicas for 0 tasks"),
     ("minimal", {"components": {"sentences": {"stateful": True}}}, "only bolts have state"),
     ("minimal", {"components": {"Acker": {"kind": "bolt", "tasks": 1}}}, "the name wordcount-acker, which is reserved for the"),

@@ -272,3 +272,9 @@ def test_diagnostic_mode_makes_containers_sleep(render: Render) -> None:
             (container,) = spec["containers"]
             assert container["command"] == ["sleep", "infinity"]
             assert not {"startupProbe", "livenessProbe", "readinessProbe"} & container.keys()
+
+
+def test_spout_without_pods_is_installed(render: Render) -> None:
+    """The topology can wait for offsets of Storm, and emits nothing meanwhile."""
+    found = render({"components": {"sentences": {"replicas": 0}}})
+    assert one(found, "StatefulSet", "wordcount-sentences")["spec"]["replicas"] == 0

@@ -134,6 +134,22 @@ def test_replay_is_in_the_sink_once_despite_kills(run_topology: RunTopology, cou
         assert outcomes == ["done"] * count
 
 
+def test_spout_survives_the_end_of_a_replay(run_topology: RunTopology) -> None:
+    """Its transaction deletes the request and the dead letter."""
+    with run_topology("wordcount", settings=EXACTLY_ONCE) as engine:
+        settings = Settings(topology="", bootstrap_servers=engine.bootstrap)
+        produce_unreadable(engine, settings, 1)
+        before = {one.name: engine.life(one.name) for one in engine.processes.of("sentences")}
+        (number,) = letters(engine, settings)
+        edit(engine, number, "two w0")
+        engine.until(lambda: not letters(engine, settings), 60, "the letter is discarded")
+        engine.produce(TEXT)
+        engine.until(lambda: len(engine.records()) >= 6, 60, "everything is in the sink")
+        assert {
+            one.name: engine.life(one.name) for one in engine.processes.of("sentences")
+        } == before
+
+
 def kill_spout(engine: Engine) -> None:
     """Kill all processes of the spout, and wait until they are back."""
     before = {one.name: engine.life(one.name) for one in engine.processes.of("sentences")}

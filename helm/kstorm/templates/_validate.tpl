@@ -128,7 +128,7 @@
 {{- if gt (int .replicas) (int .tasks) -}}
 {{- $wrong = append $wrong (printf "%s has %d replicas for %d tasks, and the extra pods would be idle: reduce replicas" $where (int .replicas) (int .tasks)) -}}
 {{- end -}}
-{{- if lt (int .replicas) 1 -}}
+{{- if and (lt (int .replicas) 1) (ne .kind "spout") -}}
 {{- $wrong = append $wrong (printf "%s has no replicas for its %d tasks: give it 1 or more" $where (int .tasks)) -}}
 {{- end -}}
 {{- if and (eq .kind "spout") .stateful -}}

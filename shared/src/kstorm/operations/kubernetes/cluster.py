@@ -41,7 +41,9 @@ WEB_PORT: Final = 6066
 """HTTP port of a service's pod."""
 _PATIENCE: Final = (5.0, 30.0)
 """Timeouts in seconds to connect and to receive a response."""
-_STATUS_PATIENCE: Final = (5.0, 5.0)
+_PAGE_PATIENCE: Final = (5.0, 5.0)
+_STATUS_PATIENCE: Final = (5.0, 3.0)
+"""As long as a readiness probe of the chart. An operator waits for the status of a hung process."""
 _STARTING: Final = ("ContainerCreating", "PodInitializing")
 """Reasons for which a pod waits without having a problem."""
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -127,9 +129,11 @@ class Cluster:
 
     def status(self, pod: Pod) -> dict[str, Any] | None:
         """Return the pod's `/status`, or None as `page` does."""
-        return self.page(pod, "status")
+        return self.page(pod, "status", _STATUS_PATIENCE)
 
-    def page(self, pod: Pod, name: str) -> dict[str, Any] | None:
+    def page(
+        self, pod: Pod, name: str, patience: tuple[float, float] = _PAGE_PATIENCE
+    ) -> dict[str, Any] | None:
         """Return a JSON page of the pod through the API server's proxy.
 
         None if the pod does not respond or has no such page.
@@ -140,7 +144,7 @@ class Cluster:
                 pod.namespace,
                 name,
                 _preload_content=False,
-                _request_timeout=_STATUS_PATIENCE,
+                _request_timeout=patience,
             )
             try:
                 found = json.loads(answer.data)
@@ -164,7 +168,7 @@ class Cluster:
             auth_settings=["BearerToken"],
         )
         with self._errors(absent=is_silence):
-            answer = self._api.call_api(*request, _request_timeout=_STATUS_PATIENCE)
+            answer = self._api.call_api(*request, _request_timeout=_PAGE_PATIENCE)
             content = answer.read()
             try:
                 found = json.loads(content)

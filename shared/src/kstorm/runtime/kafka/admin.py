@@ -107,10 +107,14 @@ class Admin:
             except KafkaException as error:
                 cause = error.args[0]
                 if cause.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
+                    remedy = (
+                        "; this needs the right DESCRIBE_CONFIGS on each topic"
+                        if cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                        else ""
+                    )
                     raise BrokerError(
                         f"Kafka did not return the settings of the topics {', '.join(topics)} "
-                        f"({describe_login(self._settings.client_config)}): {cause.str()}; this needs the "
-                        "right DESCRIBE_CONFIGS on each topic"
+                        f"({describe_login(self._settings.client_config)}): {cause.str()}{remedy}"
                     ) from None
             time.sleep(_LOOK_SECS)
 

@@ -96,8 +96,9 @@ class UnitProducer:
                 self._fail(error.args[0], out.topic)
 
     def count(self, records: Iterable[OutgoingRecord]) -> None:
-        """Count the frames of another producer's transaction. Records of sinks are not frames."""
-        frames = [record.value for record in records if not record.task]
+        """Count the frames of another producer's transaction, and a spout's dead letters and notes,
+        which may be tombstones. Records of sinks are not counted."""
+        frames = [record.value or b"" for record in records if not record.task]
         self.records += len(frames)
         self.bytes += sum(map(len, frames))
 
