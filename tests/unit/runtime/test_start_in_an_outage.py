@@ -5,10 +5,13 @@ from typing import Any, NoReturn
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
+from kstorm.dev.free_ports import reserve_port
 from kstorm.errors import BrokerError, KstormError, NoBrokerError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service import run
+from kstorm.runtime.service import outage, run
 
 REFERENCE = "examples.wordcount.topology:topology"
 
@@ -45,3 +48,25 @@ def test_only_errors_for_an_operator_exit_with_2(
         run.run("bolt", fail)
     assert ended.value.code == code
     assert str(error) in capsys.readouterr().err
+
+
+def test_client_that_does_not_connect_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod waited for minutes for a Kafka to which a new client connected at once."""
+    failed = list[Admin]()
+
+    def respond(admin: Admin, _within: float) -> dict[str, int]:
+        if admin in failed or not failed:
+            failed.append(admin)
+            raise NoBrokerError("no Kafka broker answered")
+        return {}
+
+    monkeypatch.setattr(Admin, "partition_counts", respond)
+    settings = Settings(
+        topology=REFERENCE, data_dir=tmp_path, web_host="127.0.0.1", web_port=reserve_port()
+    )
+    with capture_logs() as log:
+        outage.wait_for_kafka(settings, "bolt", "wordcount", structlog.get_logger())
+    assert [entry["event"] for entry in log] == ["kafka_is_away", "kafka_is_back"]
+    assert len(failed) > 1

@@ -31,6 +31,7 @@ from kstorm.runtime.service.web_server import Connections, WebLimits, end_with_i
 BEGUN_AT: Final = time.time()
 """When this process was started or re-executed. A process that first waits for Kafka starts once."""
 _ASK_SECS: Final = 2.0
+_ASKS_PER_CLIENT: Final = 5
 _SAY_AGAIN_SECS: Final = 60.0
 _OPEN_FILES: Final = Path("/proc/self/fd")
 _SINCE: Final = "KSTORM_KAFKA_AWAY_SINCE"
@@ -128,11 +129,15 @@ class _Outage:
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         async with AsyncExitStack() as stack:
             await self._serve(stack)
-            said = -_SAY_AGAIN_SECS
+            said, asks = -_SAY_AGAIN_SECS, 1
             while not stopped.is_set():
                 if time.monotonic() - said > _SAY_AGAIN_SECS:
                     said = time.monotonic()
                     log.warning("kafka_is_away", says=self._says)
+                # A client was seen to fail for minutes where a new one connected at once.
+                if asks % _ASKS_PER_CLIENT == 0:
+                    admin = Admin(self._settings)
+                asks += 1
                 try:
                     await asyncio.to_thread(admin.partition_counts, _ASK_SECS)
                 except NoBrokerError as error:
