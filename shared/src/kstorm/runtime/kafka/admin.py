@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
 from kstorm.errors import BrokerError, ConfigError, NoBrokerError
 from kstorm.runtime.base.secrets import describe_login
 from kstorm.runtime.base.settings import Settings
-from kstorm.runtime.kafka.client_errors import raise_first_error
+from kstorm.runtime.kafka.client_errors import broker_error, raise_first_error
 
 _TIMEOUT_SECS: Final = 20.0
 _LOOK_SECS: Final = 0.2
@@ -112,9 +112,11 @@ class Admin:
                         if cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
                         else ""
                     )
-                    raise BrokerError(
+                    raise broker_error(
                         f"Kafka did not return the settings of the topics {', '.join(topics)} "
-                        f"({describe_login(self._settings.client_config)}): {cause.str()}{remedy}"
+                        f"({describe_login(self._settings.client_config)})",
+                        cause,
+                        remedy,
                     ) from None
             time.sleep(_LOOK_SECS)
 

@@ -6,9 +6,21 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kstorm.errors import BrokerError
+from kstorm.errors import BrokerError, NoBrokerError
 
 NOT_ALLOWED: Final = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+_UNANSWERED: Final = (
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError.REQUEST_TIMED_OUT,
+)
+
+
+def broker_error(failed: str, error: KafkaError, remedy: str = "") -> BrokerError:
+    """Return the error of a request that failed. It is a `NoBrokerError` if Kafka did not respond."""
+    kind = NoBrokerError if error.code() in _UNANSWERED else BrokerError
+    return kind(f"{failed}: {error.str()}{remedy}")
 
 
 def raise_if_final(error: KafkaError, topic: str, group: str | None = None) -> None:

@@ -14,9 +14,10 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.cimpl import NewTopic
 
 from kstorm.core.record_size import MAX_RECORD_BYTES
-from kstorm.errors import BrokerError, TopicError
+from kstorm.errors import TopicError
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.client_errors import broker_error
 from kstorm.runtime.kafka.start_offsets import commit_start_offsets
 from kstorm.runtime.kafka.topic_settings import topic_plans
 from kstorm.topology import Topology
@@ -89,9 +90,7 @@ def _was_created(name: str, answer: "Future[None]") -> bool:
     except KafkaException as error:
         if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
             return False
-        raise BrokerError(
-            f"Kafka did not create the topic {name!r}: {error.args[0].str()}"
-        ) from None
+        raise broker_error(f"Kafka did not create the topic {name!r}", error.args[0]) from None
     return True
 
 
@@ -172,9 +171,7 @@ def _topic_id(topic: str, admin: Admin) -> bytes:
             TopicCollection([topic]), request_timeout=_TIMEOUT
         )[topic].result()
     except KafkaException as error:
-        raise BrokerError(
-            f"Kafka did not describe the topic {topic!r}: {error.args[0].str()}"
-        ) from None
+        raise broker_error(f"Kafka did not describe the topic {topic!r}", error.args[0]) from None
     uuid = described.topic_id
     halves: tuple[int, int] = (uuid.get_most_significant_bits(), uuid.get_least_significant_bits())
     return b"".join((half & (1 << 64) - 1).to_bytes(8, "big") for half in halves)
