@@ -33,6 +33,18 @@ def go_program(package: str, version: str) -> Path:
     return program
 
 
+def run_go(source: Path, module: str, version: str, text: str) -> str:
+    """Run a Go file that imports packages of a module, with `text` as its input. Return its output.
+
+    Raises `LocalError` as `go_program` does, and if the program reports an error.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(source, folder)
+        _go(folder, "mod", "init", "build")
+        _go(folder, "get", f"{module}@{version}")
+        return _go(folder, "run", source.name, text=text)
+
+
 def go_source(module: str, version: str) -> Path:
     """Return the folder with a module's source, for its other files."""
     return Path(
@@ -42,7 +54,7 @@ def go_source(module: str, version: str) -> Path:
     )
 
 
-def _go(folder: str, *arguments: str) -> str:
+def _go(folder: str, *arguments: str, text: str = "") -> str:
     if shutil.which("go") is None:
         raise LocalError(
             "these tests build programs by Go, and there is no `go` on PATH: install Go"
@@ -50,7 +62,13 @@ def _go(folder: str, *arguments: str) -> str:
     command = ["go", *arguments]
     environment = {**os.environ, "CGO_ENABLED": "0"}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        command,
+        cwd=folder,
+        env=environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise LocalError(f"{' '.join(command)}: {done.stderr.strip()[-2000:]}")
