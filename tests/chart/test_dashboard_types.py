@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.go, pytest.mark.timeout(1800)]
 SDK = "github.com/grafana/grafana-foundation-sdk/go"
 VERSION = "v0.0.22"
 PROGRAM = Path(__file__).with_name("go") / "dashboard.go"
-DASHBOARD = Path("helm/kstorm/files/dashboard.json")
+DASHBOARD = Path(__file__).parents[2] / "helm" / "kstorm" / "files" / "dashboard.json"
 
 
 def test_dashboard_fits_the_types_of_grafana() -> None:

@@ -1,6 +1,6 @@
 """Each logger of the pipeline's log4j2.properties belongs to a class of the Spark in use.
 
-A release of Spark that moves a class would print its messages again, or hide nothing.
+If a release of Spark moves a class, the setting has no effect.
 """
 
 import re
@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 import kstorm_pipeline
-from kstorm.dev.jars import spark_jars
+from tests.spark_release import spark_jars
 
 SETTINGS = Path(kstorm_pipeline.__file__).with_name("log4j2.properties").read_text()
 S3_ONLY = {"org.apache.hadoop.fs.s3a.S3ABlockOutputStream"}

@@ -22,7 +22,7 @@ from tests.sim.sweep import sweep
 from tests.sim.topologies import diamond_that_fails_every_seventh
 
 
-@pytest.fixture(scope="module", params=[300, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[600, pytest.param(10_000, marks=pytest.mark.slow)])
 def outcome(request: pytest.FixtureRequest) -> SimOutcome:
     """Run the schedules and return everything they met."""
     return sweep(range(request.param), os.cpu_count() or 1)
@@ -57,8 +57,8 @@ def test_schedules_contain_every_fault(outcome: SimOutcome) -> None:
         name: outcome.seen[name] for name in seen if outcome.seen[name] < outcome.schedules / 60
     } == {}
     assert outcome.replays > outcome.schedules
-    # One schedule of a hundred is traced. A few of them reach fewer of the rare lines.
-    enough = 0.75 if outcome.traced > 10 else 0.65
+    # One schedule of a hundred is traced, and ten of them reach fewer of the rare lines.
+    enough = 0.75 if outcome.traced > 10 else 0.7
     assert len(all_lines() & outcome.reached.keys()) > enough * len(all_lines())
 
 

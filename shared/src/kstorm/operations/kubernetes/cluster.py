@@ -43,7 +43,7 @@ _PATIENCE: Final = (5.0, 30.0)
 """Timeouts in seconds to connect and to receive a response."""
 _PAGE_PATIENCE: Final = (5.0, 5.0)
 _STATUS_PATIENCE: Final = (5.0, 3.0)
-"""As long as a readiness probe of the chart. An operator waits for the status of a hung process."""
+"""The chart's readiness probes have the same timeout. The operator waits this long for a hung process."""
 _STARTING: Final = ("ContainerCreating", "PodInitializing")
 """Reasons for which a pod waits without having a problem."""
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
