@@ -1,5 +1,6 @@
 """Kafka may stop responding while a process starts, and respond again before it is asked once more."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -9,6 +10,7 @@ from structlog.testing import capture_logs
 
 from kstorm.dev.free_ports import reserve_port
 from kstorm.errors import BrokerError, KstormError, NoBrokerError
+from kstorm.runtime.base import open_port
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service import outage, run
@@ -50,8 +52,17 @@ def test_only_errors_for_an_operator_exit_with_2(
     assert str(error) in capsys.readouterr().err
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port for the pages of an outage, which stays open until a web server takes it."""
+    yield reserve_port()
+    for each in open_port.take():
+        each.close()
+    open_port.close()
+
+
 def test_client_that_does_not_connect_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pod waited for minutes for a Kafka to which a new client connected at once."""
     failed = list[Admin]()
@@ -63,9 +74,7 @@ def test_client_that_does_not_connect_is_replaced(
         return {}
 
     monkeypatch.setattr(Admin, "partition_counts", respond)
-    settings = Settings(
-        topology=REFERENCE, data_dir=tmp_path, web_host="127.0.0.1", web_port=reserve_port()
-    )
+    settings = Settings(topology=REFERENCE, data_dir=tmp_path, web_host="127.0.0.1", web_port=port)
     with capture_logs() as log:
         outage.wait_for_kafka(settings, "bolt", "wordcount", structlog.get_logger())
     assert [entry["event"] for entry in log] == ["kafka_is_away", "kafka_is_back"]
