@@ -12,13 +12,13 @@ class Shown(WindowedBolt):
     def execute(self, window: TupleWindow) -> None: ...
 
 
-def tester() -> BoltTester[Shown]:
+def windowed() -> BoltTester[Shown]:
     bolt = Shown().with_tumbling_window(Duration(1000)).with_timestamp_field("at")
     return BoltTester(bolt, "at")
 
 
 def test_a_time_far_ahead_of_the_clock_is_reported() -> None:
-    run = tester()
+    run = windowed()
     now = int(time.time() * 1000)
     for at in (now, now + 3_600_000, YEAR_3000):
         run.give([at])
@@ -28,7 +28,7 @@ def test_a_time_far_ahead_of_the_clock_is_reported() -> None:
 
 
 def test_many_of_them_are_reported_rarely() -> None:
-    run = tester()
+    run = windowed()
     for more in range(20):
         run.give([YEAR_3000 + more])
     assert len(run.errors) == 5
