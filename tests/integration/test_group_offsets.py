@@ -35,7 +35,7 @@ main(sys.argv[1:])
 _ADMIN = """
 import sys
 from confluent_kafka import KafkaException, TopicPartition
-from kstorm.errors import BrokerError
+from kstorm.errors import NoBrokerError
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
 
@@ -47,7 +47,7 @@ requests = {
 for line in sys.stdin:
     try:
         requests[line.strip()]()
-    except (BrokerError, KafkaException):
+    except (NoBrokerError, KafkaException):
         print("failed", flush=True)
     else:
         print("done", flush=True)

@@ -135,7 +135,8 @@ class KubernetesSampler:
         workloads = find_workloads(self._cluster, self._name)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             pods = list(pool.map(self._cluster.pods, workloads))
-            found = [list(pool.map(self._process, of_it)) for of_it in pods]
+            asked = [pool.map(self._process, of_it) for of_it in pods]
+            found = [list(of_it) for of_it in asked]
         wanted = {workload.id: (workload.kind, workload.replicas) for workload in workloads}
         return TopologySnapshot(time.monotonic(), wanted, _by_component(workloads, found))
 

@@ -138,10 +138,10 @@ class Admin:
                 found[group] = answer.result()
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-                    servers = self._settings.bootstrap_servers
-                    raise BrokerError(
-                        f"Kafka at {servers} did not return the members of the group {group!r}: "
-                        f"{error.args[0].str()}"
+                    raise broker_error(
+                        f"Kafka at {self._settings.bootstrap_servers} did not return the members "
+                        f"of the group {group!r}",
+                        error.args[0],
                     ) from None
                 found[group] = None
         return found
