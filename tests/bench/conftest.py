@@ -22,6 +22,8 @@ ROUNDS = 15
 
 Measure = Callable[[int, Callable[[], Any]], None]
 figures: dict[str, float] = {}
+instructions: dict[str, tuple[int, int | None]] = {}
+"""Instructions per sentence, counted and in the baseline."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,5 +70,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for name, figure in figures.items():
         change = f"{ratios[name] / before[name] - 1:+8.0%}" if name in before else ""
         terminalreporter.write_line(f"{figure:9.3f} µs {ratios[name]:9.2f} {change}  {name}")
+    for name, (count, known) in instructions.items():
+        change = "no baseline for this Python" if known is None else f"{count / known - 1:+8.1%}"
+        terminalreporter.write_line(f"{count:9,} instructions per sentence {change}  {name}")
     if config.getoption("--save"):
         BASELINE.write_text(json.dumps(ratios, indent=1, ensure_ascii=False) + "\n")
