@@ -22,7 +22,14 @@ _RANGES = 100
 
 
 @pytest.mark.timeout(900)  # a thousand take half a minute on two idle processors
-@pytest.mark.parametrize("schedules", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "schedules",
+    [
+        60,
+        pytest.param(400, marks=pytest.mark.slow),
+        pytest.param(1000, marks=pytest.mark.long),
+    ],
+)
 def test_every_message_counts_once(schedules: int) -> None:
     """Every kind of fault occurs. A failing schedule prints its seed."""
     with get_context("spawn").Pool(cpu_count(), initializer=collect_rarely) as pool:

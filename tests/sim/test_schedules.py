@@ -1,4 +1,4 @@
-"""Random schedules: no message is lost, whatever dies. The first tier runs a thousand.
+"""Random schedules: no message is lost, whatever dies. The tiers run 600, 4,000 and 10,000.
 
 A schedule draws a topology of bolts that fail, raise, forget, hold, join and fan out, and a kind of
 faults. Faults may occur between any two steps, and stop in the end. At all times, no message may be
@@ -22,7 +22,14 @@ from tests.sim.sweep import sweep
 from tests.sim.topologies import diamond_that_fails_every_seventh
 
 
-@pytest.fixture(scope="module", params=[600, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module",
+    params=[
+        600,
+        pytest.param(4_000, marks=pytest.mark.slow),
+        pytest.param(10_000, marks=pytest.mark.long),
+    ],
+)
 def outcome(request: pytest.FixtureRequest) -> SimOutcome:
     """Run the schedules and return everything they met."""
     return sweep(range(request.param), os.cpu_count() or 1)
