@@ -58,7 +58,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory, uv: str) -> Path:
     """Return a folder with the wheels and sdists of all packages."""
     folder = tmp_path_factory.mktemp("packages")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("UV", uv)
+        patch.setenv("UV", str(uv))
         build(folder)
     return folder
 
