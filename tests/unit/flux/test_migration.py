@@ -75,7 +75,7 @@ def test_comments_and_layout_stay() -> None:
     assert "+    tasks: 2\n" in difference
 
 
-def test_what_a_person_must_write_is_marked() -> None:
+def test_parts_for_a_person_are_marked() -> None:
     text = """\
 name: x
 topologySource:

@@ -119,7 +119,7 @@ def test_a_tuple_fails_with_its_program_and_the_next_one_gets_a_new_one(
         raise error.error
 
 
-def test_what_a_program_held_fails_with_it(bolt_tester: Any) -> None:
+def test_tuples_of_a_program_fail_with_it(bolt_tester: Any) -> None:
     tester = bolt_tester(
         ShellBolt(["sh", "-c", f"{sys.executable} {PROGRAM} pairs"], ["word"]), "word"
     )

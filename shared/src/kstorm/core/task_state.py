@@ -108,13 +108,10 @@ class TaskState:
         kind = type(value)
         if kind is int:
             later = LEAST_INT <= value <= MOST_INT
+        elif kind is str:
+            later = len(value) < _SHORT and value.isascii()
         else:
-            later = (
-                kind is float
-                or kind is bool
-                or value is None
-                or (kind is str and len(value) < _SHORT and value.isascii())
-            )
+            later = kind is float or kind is bool or value is None
         stored = None if later else _stored_form(key, value)
         if stored is None:
             kept = value
