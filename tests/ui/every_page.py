@@ -89,7 +89,8 @@ def _pages(url: str, login: Mapping[str, str]) -> dict[str, str]:
     pages["find"] = f"{url}/find?q=key-1"
     process = get(f"{api}/c/{components[-2]}")["processes"][0]["name"]
     pages["log"] = f"{url}/c/{components[-2]}/logs/{process}"
-    for topic in list(get(f"{api}/sources").get("topics", ()))[:1]:
+    topics = get(f"{api}/sources").get("topics", {})
+    for topic in [each for each, use in topics.items() if use.startswith("read by")][:1]:
         pages["records"] = f"{url}/records/{topic}"
         pages["message"] = f"{url}/m/{topic}/0/1"
     letters = get(f"{api}/letters").get("letters") or ()
