@@ -5,18 +5,28 @@ from random import Random
 
 from tests.bench.inprocess import InProcess
 
-_POLL, _WORDS = 500, 10
+WORDS, POLL = 10, 500
+
+
+def lines(number: int) -> list[str]:
+    """Returns sentences of ten words, the same on every run."""
+    random = Random(1)
+    return [
+        f"{line} " + " ".join(f"word{random.randrange(500)}" for _ in range(WORDS))
+        for line in range(number)
+    ]
+
+
+def through(pipe: InProcess, sentences: list[str]) -> None:
+    """Passes sentences to the topology, a poll at a time."""
+    for at in range(0, len(sentences), POLL):
+        pipe.run(sentences[at : at + POLL])
 
 
 def main(sentences: int, tasks: int, batches: bool) -> None:
-    ids, words = Random(1), Random(2)
+    ids = Random(2)
     pipe = InProcess(tasks=tasks, batches=batches, next_id=lambda: ids.getrandbits(64) | 1)
-    lines = [
-        f"{line} " + " ".join(f"word{words.randrange(500)}" for _ in range(_WORDS))
-        for line in range(sentences)
-    ]
-    for at in range(0, sentences, _POLL):
-        pipe.run(lines[at : at + _POLL])
+    through(pipe, lines(sentences))
     assert pipe.finished == sentences
 
 

@@ -16,23 +16,8 @@ import pytest
 from kstorm.core.completion_box import CompletionBox
 from kstorm.core.ledger import BUCKETS, Ledger
 from kstorm.core.wire import VERSION, AckFrame, pack_ids
+from tests.bench.counted_run import POLL, WORDS, lines, through
 from tests.bench.inprocess import InProcess
-
-WORDS, POLL = 10, 500
-
-
-def lines(number: int) -> list[str]:
-    """Returns sentences of ten words, the same on every run."""
-    random = Random(1)
-    return [
-        f"{line} " + " ".join(f"word{random.randrange(500)}" for _ in range(WORDS))
-        for line in range(number)
-    ]
-
-
-def through(pipe: InProcess, sentences: list[str]) -> None:
-    for at in range(0, len(sentences), POLL):
-        pipe.run(sentences[at : at + POLL])
 
 
 @contextmanager
