@@ -8,7 +8,7 @@ immediately with the remedy. Other errors may be temporary and are retried.
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -28,9 +28,16 @@ from kstorm.runtime.kafka.client_errors import broker_error, raise_first_error
 
 _TIMEOUT_SECS: Final = 20.0
 _LOOK_SECS: Final = 0.2
+_AGAIN_SECS: Final = 0.05
 _TRUST_SECS: Final = 5.0
 # Time within which all brokers learn of a new topic.
 _NEW_TOPIC_SECS: Final = 3.0
+# A new or restarted Kafka answers with these until the group's coordinator is ready.
+_NOT_READY: Final = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 _REMEDIES: Final = {
     KafkaError._AUTHENTICATION: "check sasl.mechanism, sasl.username and sasl.password in "
     "KSTORM_KAFKA_PROPERTIES",
@@ -130,9 +137,11 @@ class Admin:
         self, groups: Sequence[str], within: float = _TIMEOUT_SECS
     ) -> dict[str, ConsumerGroupDescription | None]:
         """Describe consumer groups, with None for a missing group. Raises `BrokerError`."""
+        answers = self._coordinated(
+            lambda left: self.client.describe_consumer_groups(list(groups), request_timeout=left),
+            within,
+        )
         found: dict[str, ConsumerGroupDescription | None] = {}
-        answers = self.client.describe_consumer_groups(list(groups), request_timeout=within)
-        self._finish(answers.values())
         for group, answer in answers.items():
             try:
                 found[group] = answer.result()
@@ -151,22 +160,34 @@ class Admin:
     ) -> None:
         """Commit offsets for a group without members. Raises `KafkaException`."""
         asked = ConsumerGroupTopicPartitions(group, list(places))
-        answer = self.client.alter_consumer_group_offsets([asked], request_timeout=within)[group]
-        self._finish([answer])
-        raise_first_error(answer.result().topic_partitions)
+        answers = self._coordinated(
+            lambda left: self.client.alter_consumer_group_offsets([asked], request_timeout=left),
+            within,
+        )
+        raise_first_error(answers[group].result().topic_partitions)
 
-    def _finish(self, answers: Iterable[Future[Any]]) -> None:
-        """Wait for answers of coordinators. Replace the client if one has timed out.
+    def _coordinated(
+        self, request: Callable[[float], Mapping[str, Future[Any]]], within: float
+    ) -> Mapping[str, Future[Any]]:
+        """Return what the groups' coordinators answer, once they are ready or the time is up.
+        Replace the client if a request has timed out.
 
         In librdkafka 2.16, a timed out request to a coordinator stays queued, and aborts the process
         when Kafka returns (confluentinc/librdkafka#4605). It ends together with its client.
         """
-        errors = [answer.exception() for answer in answers]
-        if any(
-            isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TIMED_OUT
-            for error in errors
-        ):
-            self.client = AdminClient(self._config)
+        deadline = time.monotonic() + within
+        while True:
+            answers = request(max(_LOOK_SECS, deadline - time.monotonic()))
+            codes = {
+                error.args[0].code()
+                for answer in answers.values()
+                if isinstance(error := answer.exception(), KafkaException)
+            }
+            if KafkaError._TIMED_OUT in codes:
+                self.client = AdminClient(self._config)
+            if codes.isdisjoint(_NOT_READY) or time.monotonic() > deadline:
+                return answers
+            time.sleep(_AGAIN_SECS)
 
     def _heard(self, error: KafkaError) -> None:
         if error.code() in _REMEDIES:

@@ -20,7 +20,7 @@ _UNANSWERED: Final = (
 def broker_error(failed: str, error: KafkaError, remedy: str = "") -> BrokerError:
     """Return the error of a request that failed. It is a `NoBrokerError` if Kafka did not respond."""
     kind = NoBrokerError if error.code() in _UNANSWERED else BrokerError
-    return kind(f"{failed}: {error.str()}{remedy}")
+    return kind(f"{failed}: {error.str()} ({error.name()}){remedy}")
 
 
 def raise_if_final(error: KafkaError, topic: str, group: str | None = None) -> None:
