@@ -76,7 +76,7 @@ def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> int:
 
     If the batch is repeated, Delta refuses the commit.
     """
-    return commit_again(batch.spark, gold.name, lambda: _merge_once(batch, gold, rows))
+    return commit_again(gold.name, lambda: _merge_once(batch, gold, rows))
 
 
 def _merge_once(batch: Batch, gold: Gold, rows: DataFrame) -> int:

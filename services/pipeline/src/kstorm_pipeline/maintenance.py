@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.checkpoints import first_unread
-from kstorm_pipeline.conflicts import is_conflict
+from kstorm_pipeline.conflicts import CONFLICTS
 from kstorm_pipeline.delta_log import DeltaLog
 from kstorm_pipeline.replay_lookup import any_of
 from kstorm_pipeline.report import check_there
@@ -77,7 +77,7 @@ def maintain(
         except (PySparkException, Py4JError) as error:
             again = (
                 "another process has committed"
-                if is_conflict(session, error)
+                if isinstance(error, CONFLICTS)
                 else str(error).partition("\n")[0]
             )
             logger.warning("maintain: %s is skipped until the next time: %s", name, again)

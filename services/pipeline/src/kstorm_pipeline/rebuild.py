@@ -178,7 +178,7 @@ def switch(spark: SparkSession, tables: Tables, gold: Gold, query: str, last: in
     )
     rows = tables.beside().read(spark, gold.name)
     with carrying:
-        commit_again(spark, gold.name, lambda: _replace(spark, tables, gold.name, rows, says))
+        commit_again(gold.name, lambda: _replace(spark, tables, gold.name, rows, says))
     if DeltaLog(spark, tables.path(gold.name)).property(_ID) != says[_ID]:
         raise PipelineError(
             f"the table {tables.path(gold.name)} was written by another run while this one started: "
