@@ -158,7 +158,7 @@ def test_files_of_bronze_stay_until_they_are_read(
     assert files(job, "bronze") == held(job, "bronze")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_merge_that_conflicts_with_compaction_is_retried(
     orders: Orders, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any, cast
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyspark.sql import DataFrame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+LOG_RETENTION: Final = "delta.logRetentionDuration"
 
 
 def rows_in(spark: SparkSession, path: str) -> int:
@@ -83,6 +86,17 @@ class DeltaLog:
         """All properties of the table, including Delta's."""
         found = self._snapshot.metadata().configuration()
         return dict(self._as_java(found))
+
+    def properties_for_replacing(self) -> dict[str, str]:
+        """Return the properties with which the table can be replaced.
+
+        Delta replaces a table only if it keeps log entries at least as long as old files, which it
+        does not require when the properties are set. So the time for log entries may be longer.
+        """
+        entries = self._snapshot.deltaLog().deltaRetentionMillis(self._snapshot.metadata()) / 1000
+        if entries >= self.file_retention:
+            return self.properties
+        return self.properties | {LOG_RETENTION: f"interval {ceil(self.file_retention)} seconds"}
 
     @property
     def features(self) -> set[str]:

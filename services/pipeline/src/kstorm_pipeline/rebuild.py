@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
@@ -34,7 +33,7 @@ from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.gold import fitting, merge
 from kstorm_pipeline.pipeline import APART, DEFINITION, BatchId
 from kstorm_pipeline.schemas import find_problem, find_schemas
-from kstorm_pipeline.tables import kept, once
+from kstorm_pipeline.tables import kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +91,7 @@ def rebuild(
     given, apart, others = fitting(session, place, gold, everything, BatchId(query, last))
     try:
         apart.append(others)
-        _replace(session, tables.beside(), name, given, kept(name) | says)
+        _replace(session, tables.beside(), name, given, kept(name) | says, {})
     finally:
         given.unpersist()
     rows = tables.beside().count(spark, name)
@@ -143,20 +142,20 @@ def put_in_place(
             session, built, gold, _silver(session, tables, schemas, has, last), BatchId(query, last)
         )
     switch(session, tables, gold, query, last)
-    _finish(session, tables, gold)
+    _finish(session, query, tables, gold)
 
 
-def _finish(spark: SparkSession, tables: Tables, gold: Gold) -> None:
+def _finish(spark: SparkSession, query: str, tables: Tables, gold: Gold) -> None:
     """Put the rows of keys that are kept apart in place as well, and delete the rebuild.
 
     The next start repeats it if the process dies in between.
     """
     beside, name = tables.beside(), gold.name + APART
     if beside.exists(spark, name):
-        rows = beside.read(spark, name)
-        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(
-            tables.path(name)
-        )
+        last = DeltaLog(spark, beside.path(name)).last_batch(query)
+        carried = {} if last is None else _carried(spark, tables, name, BatchId(query, last))
+        writer = beside.read(spark, name).write.format("delta").mode("overwrite")
+        writer.options(overwriteSchema="true", **carried).save(tables.path(name))
     elif tables.exists(spark, name):
         tables.drop(spark, name)
     beside.drop(spark, name)
@@ -166,19 +165,13 @@ def _finish(spark: SparkSession, tables: Tables, gold: Gold) -> None:
 def switch(spark: SparkSession, tables: Tables, gold: Gold, query: str, last: int) -> None:
     """Replace a gold table by its rebuild, with all batches up to `last`, in one commit."""
     built = DeltaLog(spark, tables.beside().path(gold.name))
-    says, held = kept(gold.name), -1
+    says = kept(gold.name)
     if tables.exists(spark, gold.name):
-        says |= tables.properties(spark, gold.name)
-        known = DeltaLog(spark, tables.path(gold.name)).last_batch(query)
-        held = held if known is None else known
+        says |= DeltaLog(spark, tables.path(gold.name)).properties_for_replacing()
     says |= {DEFINITION: gold.declared, _ID: built.property(_ID) or ""}
-    # Delta would refuse the commit if the table already has the batch.
-    carrying: AbstractContextManager[None] = (
-        once(spark, query, last) if held < last else nullcontext()
-    )
+    carried = _carried(spark, tables, gold.name, BatchId(query, last))
     rows = tables.beside().read(spark, gold.name)
-    with carrying:
-        commit_again(gold.name, lambda: _replace(spark, tables, gold.name, rows, says))
+    commit_again(gold.name, lambda: _replace(spark, tables, gold.name, rows, says, carried))
     if DeltaLog(spark, tables.path(gold.name)).property(_ID) != says[_ID]:
         raise PipelineError(
             f"the table {tables.path(gold.name)} was written by another run while this one started: "
@@ -224,7 +217,7 @@ def _is_ready(
         tables.exists(spark, gold.name)
         and DeltaLog(spark, tables.path(gold.name)).property(_ID) == says[_ID]
     ):
-        _finish(spark, tables, gold)
+        _finish(spark, query, tables, gold)
         return False
     if (says[DEFINITION], says[_QUERY], columns) == (
         gold.declared,
@@ -259,11 +252,26 @@ def _silver(
     return rows.select(*quoted(name for name in schemas["silver"].names if name != "batch"))
 
 
+def _carried(spark: SparkSession, tables: Tables, name: str, batch: BatchId) -> dict[str, str]:
+    """Return the options with which a commit carries a batch. There are none if the table already
+    has the batch, because Delta would refuse the commit."""
+    if tables.exists(spark, name):
+        held = DeltaLog(spark, tables.path(name)).last_batch(batch.query)
+        if held is not None and held >= batch.number:
+            return {}
+    return {"txnAppId": batch.query, "txnVersion": str(batch.number)}
+
+
 def _replace(
-    spark: SparkSession, tables: Tables, name: str, rows: DataFrame, properties: Mapping[str, str]
+    spark: SparkSession,
+    tables: Tables,
+    name: str,
+    rows: DataFrame,
+    properties: Mapping[str, str],
+    options: Mapping[str, str],
 ) -> None:
     """Write a table's columns, properties and content in one commit."""
-    writer = rows.writeTo(tables.sql_name(name)).using("delta")
+    writer = rows.writeTo(tables.sql_name(name)).using("delta").options(**options)
     for key, value in properties.items():
         writer = writer.tableProperty(key, value)
     writer.createOrReplace()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 
 from kstorm_pipeline.ddl import quoted
-from kstorm_pipeline.delta_log import DeltaLog
+from kstorm_pipeline.delta_log import LOG_RETENTION, DeltaLog
 from kstorm_pipeline.pipeline import APART
 from kstorm_pipeline.storage import delete, exists, list_names
 from kstorm_pipeline.table_names import LOG, arrange
@@ -40,7 +40,6 @@ PARTITIONED_BY = {"silver": "source_bucket"}
 """The partition column of a table's files."""
 
 _FILES = "delta.deletedFileRetentionDuration"
-_LOG = "delta.logRetentionDuration"
 
 
 def kept(name: str) -> dict[str, str]:
@@ -51,7 +50,7 @@ def kept(name: str) -> dict[str, str]:
     """
     return {
         _FILES: "interval 7 days" if name == "bronze" else "interval 1 day",
-        _LOG: "interval 7 days",
+        LOG_RETENTION: "interval 7 days",
     }
 
 
