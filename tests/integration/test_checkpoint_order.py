@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kstorm.core.engine.effects import Transact
 from kstorm.core.outgoing import EpochRecords, OutgoingRecord
@@ -120,6 +120,39 @@ async def test_stuck_offsets_are_written_by_another_producer(
             2,
             1,
         )
+        assert await asyncio.to_thread(committed, kafka, changelog, topic) == ([b"1", b"2"], 2)
+
+
+class Late(Producer):
+    """The first transaction fails, and the broker has aborted it and increased its epoch."""
+
+    failed = False
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self._config = config
+
+    def send_offsets_to_transaction(self, *arguments: Any) -> None:
+        if not Late.failed:
+            Late.failed = True
+            super().flush()
+            Producer(self._config).init_transactions(30)
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "late", False, False, True))
+        super().send_offsets_to_transaction(*arguments)
+
+
+async def test_transaction_that_the_broker_has_aborted_is_written_again(
+    kafka: EmbeddedKafka, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its abort is fenced. The process still has its tasks."""
+    topic, changelog = topics
+    monkeypatch.setattr(checkpoint_writer, "Producer", Late)
+    async with process(kafka, topic, "place", "name") as writer, asyncio.timeout(60):
+        await writer.write(changelog, Transact({0: [(b"count", b"1")]}, {0: 1}))
+        await writer.write(changelog, Transact({0: [(b"count", b"2")]}, {0: 2}))
+        shown = {name: value for name, _, value, _ in writer.samples()}
+        assert Late.failed
+        assert shown["transactions_aborted_total"] == shown["transaction_producers_total"] == 1
         assert await asyncio.to_thread(committed, kafka, changelog, topic) == ([b"1", b"2"], 2)
 
 

@@ -253,7 +253,8 @@ class CheckpointWriter:
                     raise AbortedError(cause.str()) from None
                 if answer is Answer.REFUSED:
                     attempt.refused = cause
-            writing.answered(answer, at_once=request not in _BY_COORDINATORS or _is_at_once(before))
+            at_once = time.monotonic() - before <= _AT_ONCE_SECS
+            writing.answered(answer, at_once=at_once or request not in _BY_COORDINATORS)
             if request is Request.ABORT and answer is Answer.DONE and attempt.refused is not None:
                 raise self._fenced(attempt.refused) or AbortedError(attempt.refused.str())
         return attempt.last
@@ -299,7 +300,11 @@ class CheckpointWriter:
             return Answer.TAKEN_BACK
         if request is not Request.ABORT and cause.txn_requires_abort():
             return Answer.REFUSED
-        raise (self._fenced(attempt.refused or cause) or self._failed(cause.str())) from None
+        first = attempt.refused or cause
+        if cause.code() in FENCED and first.code() not in FENCED:
+            # The abort is fenced: the broker has aborted the transaction, because it took too long.
+            return Answer.TAKEN_BACK
+        raise (self._fenced(first) or self._failed(cause.str())) from None
 
     def _hand_in(self, attempt: Attempt) -> None:
         """Add the offsets to the transaction.
@@ -366,9 +371,9 @@ class CheckpointWriter:
         fails. After a refusal, librdkafka may drop some records of the next transaction.
         """
         self._producer.purge()
-        # The abort would block while delivery reports are pending.
-        if not self._producer.flush(_SLICE_SECS):
-            with suppress(KafkaException):
+        with suppress(KafkaException):
+            # The abort would block while delivery reports are pending.
+            if not self._producer.flush(_SLICE_SECS):
                 self._producer.abort_transaction(_AT_ONCE_SECS)
 
     def _replace_producer(self, *, alone: bool = False) -> None:
@@ -394,7 +399,3 @@ class CheckpointWriter:
 
 def _seconds(*, alone: bool) -> float:
     return TRIAL_SECS if alone else TRANSACTION_SECS
-
-
-def _is_at_once(before: float) -> bool:
-    return time.monotonic() - before <= _AT_ONCE_SECS
