@@ -54,8 +54,8 @@ Pair = tuple[bytes, bytes | None]
 
 _CALL_SECS: Final = 10.0
 _STUCK_SECS: Final = 5.0
-"""Timeout for sending the offsets. librdkafka ignores its own timeout there: if the group's broker
-becomes unavailable, it waits until another broker joins or leaves (its issues 5456 and 5511)."""
+"""Timeout for sending the offsets. librdkafka ignores its own: if the group's broker is away, it
+waits until a broker joins or leaves (its issues 5456 and 5511)."""
 _SLICE_SECS: Final = 0.1
 _PATIENCE_SECS: Final = 60.0
 _PAUSE_SECS: Final = 0.1
@@ -302,7 +302,7 @@ class CheckpointWriter:
             return Answer.REFUSED
         first = attempt.refused or cause
         if cause.code() in FENCED and first.code() not in FENCED:
-            # The abort is fenced: the broker has aborted the transaction, because it took too long.
+            # The broker has aborted the transaction, because it took too long.
             return Answer.TAKEN_BACK
         raise (self._fenced(first) or self._failed(cause.str())) from None
 
@@ -382,7 +382,6 @@ class CheckpointWriter:
         self.replaced += 1
 
     def _fenced(self, cause: KafkaError) -> FencedError | None:
-        """Return the error if the tasks belong to another process."""
         if cause.code() not in FENCED:
             return None
         return FencedError(
