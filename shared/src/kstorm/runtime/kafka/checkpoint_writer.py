@@ -301,8 +301,8 @@ class CheckpointWriter:
         if request is not Request.ABORT and cause.txn_requires_abort():
             return Answer.REFUSED
         first = attempt.refused or cause
-        if cause.code() in FENCED and first.code() not in FENCED:
-            # The broker has aborted the transaction, because it took too long.
+        if request is Request.ABORT and first.code() not in FENCED:
+            # The broker may have aborted a long transaction itself. A new producer ends any.
             return Answer.TAKEN_BACK
         raise (self._fenced(first) or self._failed(cause.str())) from None
 
