@@ -40,6 +40,22 @@ collect_rarely()
 use_selected_spark()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--share", metavar="K/N", help="of the selected tests, run every Nth, from number K on"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Apply `--share`."""
+    if share := config.getoption("share"):
+        first, step = map(int, share.split("/"))
+        chosen = items[first % step :: step]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
+
+
 def pytest_configure_node(node: Any) -> None:
     """Pass the servers' addresses to a worker of pytest-xdist."""
     config: pytest.Config = node.config
