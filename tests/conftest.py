@@ -42,7 +42,7 @@ use_selected_spark()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--share", metavar="K/N", help="of the selected tests, run every Nth, from number K on"
+        "--share", metavar="K/N", help="run every Nth of the selected tests, from number K on"
     )
 
 

@@ -232,9 +232,9 @@ def test_stuck_transaction_is_a_cause() -> None:
 
 
 def test_lost_disk_is_told_for_a_while() -> None:
-    cause = only(split(recovered="has recovered the tasks [1] from 9 changes in Kafka"))
+    cause = only(split(recovered="has recovered task 1 from 9 changes in Kafka"))
     assert (cause.kind, cause.weight) == ("recovered", 0.1)
-    assert cause.said == "split-0 has recovered the tasks [1] from 9 changes in Kafka"
+    assert cause.said == "split-0 has recovered task 1 from 9 changes in Kafka"
 
 
 def test_pending_limit_without_a_busy_component() -> None:

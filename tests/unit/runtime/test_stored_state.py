@@ -124,7 +124,7 @@ async def test_recovery_without_a_local_copy_is_told_for_two_minutes() -> None:
     store = TaskStore(backend, "changelog", structlog.get_logger(), now=lambda: clock[0])
     for task in opened:
         await store.open(task)
-    assert store.restored().startswith("has recovered the tasks [0] from 7 changes in Kafka")
+    assert store.restored().startswith("has recovered task 0 from 7 changes in Kafka")
     clock[0] += 121
     assert store.restored() == ""
     of_deployment = TaskStore(backend, "changelog", structlog.get_logger(), keeps_disk=False)

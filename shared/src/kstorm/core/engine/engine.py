@@ -199,7 +199,7 @@ class Engine(Generic[T]):
         """Another process may already have these tasks, so this process must not write anything for
         them."""
         self.now = now
-        why = f"another process may have its tasks {sorted(tasks)}"
+        why = f"another process may have its tasks {', '.join(map(str, sorted(tasks)))}"
         return [
             Terminate(
                 TasksLostError(

@@ -72,9 +72,10 @@ class TaskStore:
         tasks = {task: changes for task, (at, changes) in self._restored.items() if at > since}
         if not tasks:
             return ""
+        noun, listed = "tasks" if len(tasks) > 1 else "task", ", ".join(map(str, sorted(tasks)))
         return (
-            f"has recovered the tasks {sorted(tasks)} from {sum(tasks.values()):,} changes in "
-            "Kafka, because its disk had no copy of them"
+            f"has recovered {noun} {listed} from {sum(tasks.values()):,} changes in Kafka, because "
+            "its disk had no copy"
         )
 
     def abandon(self, task: int) -> None:
