@@ -5,16 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from delta.exceptions import (
-    ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
-    ConcurrentDeleteReadException,
-    ConcurrentTransactionException,
-    ConcurrentWriteException,
-    DeltaConcurrentModificationException,
-    MetadataChangedException,
-    ProtocolChangedException,
-)
+from delta import exceptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,14 +17,14 @@ _T = TypeVar("_T")
 _TRIES = 10
 """`maintain` alone does not cause this many conflicts in a row."""
 CONFLICTS: Final = (
-    ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
-    ConcurrentDeleteReadException,
-    ConcurrentTransactionException,
-    ConcurrentWriteException,
-    DeltaConcurrentModificationException,
-    MetadataChangedException,
-    ProtocolChangedException,
+    exceptions.ConcurrentAppendException,
+    exceptions.ConcurrentDeleteDeleteException,
+    exceptions.ConcurrentDeleteReadException,
+    exceptions.ConcurrentTransactionException,
+    exceptions.ConcurrentWriteException,
+    exceptions.DeltaConcurrentModificationException,
+    exceptions.MetadataChangedException,
+    exceptions.ProtocolChangedException,
 )
 """Delta refused a commit because of a concurrent one. They have no common base class in Python."""
 
