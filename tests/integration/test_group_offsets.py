@@ -116,15 +116,19 @@ def test_client_survives_a_request_that_timed_out_when_kafka_returns(tmp_path: P
             for request in ("describe", "store")
         }
 
-        def ask(request: str, within: float = 2.0) -> str:
+        def send(request: str, within: float) -> None:
             stdin = asking[request].stdin
             assert stdin is not None
             stdin.write(f"{request} {within}\n")
             stdin.flush()
+
+        def ask(request: str) -> str:
+            send(request, 2.0)
             return _line(asking[request])
 
         for request in asking:
-            assert ask(request, 60.0) == "done"  # its coordinator is not ready yet
+            send(request, 60.0)  # their coordinator is not ready yet
+        assert [_line(process) for process in asking.values()] == ["done"] * 2
         kafka.kill()
         for request in asking:
             assert [ask(request) for _ in range(3)] == ["failed"] * 3

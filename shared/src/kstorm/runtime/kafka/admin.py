@@ -8,7 +8,7 @@ immediately with the remedy. Other errors may be temporary and are retried.
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -178,11 +178,7 @@ class Admin:
         deadline = time.monotonic() + within
         while True:
             answers = request(max(_LOOK_SECS, deadline - time.monotonic()))
-            codes = {
-                error.args[0].code()
-                for answer in answers.values()
-                if isinstance(error := answer.exception(), KafkaException)
-            }
+            codes = {code for answer in answers.values() for code in _error_codes(answer)}
             if KafkaError._TIMED_OUT in codes:
                 self.client = AdminClient(self._config)
             if codes.isdisjoint(_NOT_READY) or time.monotonic() > deadline:
@@ -215,6 +211,15 @@ class Admin:
             f"{self._complaint or error.str()}): is it running, and are KSTORM_BOOTSTRAP_SERVERS "
             "and the security.protocol right?"
         )
+
+
+def _error_codes(answer: Future[Any]) -> Iterator[int]:
+    """Yield the code of a group's error, or those of its partitions."""
+    error = answer.exception()
+    if isinstance(error, KafkaException):
+        yield error.args[0].code()
+    elif error is None and isinstance(found := answer.result(), ConsumerGroupTopicPartitions):
+        yield from (place.error.code() for place in found.topic_partitions or () if place.error)
 
 
 def _why_not_trusted(config: Mapping[str, Any]) -> str:
