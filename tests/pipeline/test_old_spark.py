@@ -19,6 +19,7 @@ TESTS = (
     "test_registry_formats.py::test_every_json_schema_type",
     "test_protobuf_records.py::test_every_message_type_becomes_a_delta_column",
     "test_audit.py::test_complete_topology_has_no_faults",
+    "test_secrets.py::test_old_spark_is_not_started_with_encryption",
 )
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ from kstorm.dev.processes import ManagedProcess
 from kstorm.dev.servers import EmbeddedKafka
 from tests.pipeline.conftest import await_condition
 from tests.pipeline.sink import Sink
-from tests.spark_release import spark_jars
+from tests.spark_release import SELECTED, spark_jars
+from tools.spark_releases import OLD_SPARK_VERSION
 
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 PIPELINE = """
@@ -106,7 +108,24 @@ def ciphers(folder: Path, ours: str) -> list[str]:
     return [name for name in found if name != "TransportCipher"]
 
 
+@pytest.mark.skipif(SELECTED != OLD_SPARK_VERSION, reason="newer releases can encrypt")
+def test_old_spark_is_not_started_with_encryption(
+    kafka: EmbeddedKafka, environment: dict[str, str], tmp_path: Path
+) -> None:
+    sink = Sink(kafka.bootstrap)
+    sink.sentence(1, "the cat")
+    sink.flush()
+    command = [sys.executable, "-m", "kstorm_pipeline", "run", f"--topic={sink.topic}"]
+    command += [f"--bootstrap-servers={kafka.bootstrap}", f"--tables={tmp_path / 'tables'}"]
+    command += ["--spark-conf=spark.network.crypto.enabled=true"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "loses encrypted messages (SPARK-56227): use Spark 4.2.0" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(SELECTED == OLD_SPARK_VERSION, reason="this release cannot encrypt")
 def test_mounted_secrets_are_not_exposed(
     kafka: EmbeddedKafka, environment: dict[str, str], tmp_path: Path
 ) -> None:

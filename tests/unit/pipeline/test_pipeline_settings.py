@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kstorm_pipeline.__main__ import main, make_parser
-from kstorm_pipeline.errors import SettingsError
+from kstorm_pipeline.encryption import refuse_broken
+from kstorm_pipeline.errors import PipelineError, SettingsError
 from kstorm_pipeline.settings import Settings, help_texts, load
 
 RUN = ["run", "--tables", "tables", "--topic", "words", "--bootstrap-servers", "127.0.0.1:9092"]
@@ -184,3 +185,14 @@ def test_invalid_setting_is_explained_in_one_line(
     assert message in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
+
+
+@pytest.mark.parametrize("spark", ["4.1.1", "4.1.2"])
+def test_encryption_is_refused_on_a_spark_that_loses_messages(spark: str) -> None:
+    refuse_broken({"spark.network.crypto.enabled": "false"}, spark)
+    with pytest.raises(PipelineError, match=f"Spark {spark} loses encrypted messages"):
+        refuse_broken({"spark.network.crypto.enabled": " True"}, spark)
+
+
+def test_encryption_is_allowed_since_spark_4_2() -> None:
+    refuse_broken({"spark.network.crypto.enabled": "true"}, "4.2.0")

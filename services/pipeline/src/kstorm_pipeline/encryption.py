@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kstorm_pipeline.errors import SettingsError
+from kstorm_pipeline.errors import PipelineError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,3 +32,17 @@ def refuse_weaker(spark_conf: Mapping[str, str]) -> None:
                 "others in the network change messages between driver and executors: "
                 f"leave it out, the default is {strong}"
             )
+
+
+def refuse_broken(conf: Mapping[str, str], spark: str) -> None:
+    """Raise PipelineError if encryption is on and this version of Spark loses encrypted messages.
+
+    Before 4.2, AES-GCM loses all but the first message of a connection (SPARK-56227). The driver
+    would give up after a minute, because no executor or master answers.
+    """
+    on = conf.get("spark.network.crypto.enabled", "").strip().lower() == "true"
+    if on and tuple(map(int, spark.split(".")[:2])) < (4, 2):
+        raise PipelineError(
+            f"spark.network.crypto.enabled is true, but Spark {spark} loses encrypted messages "
+            "(SPARK-56227): use Spark 4.2.0, or leave encryption off"
+        )

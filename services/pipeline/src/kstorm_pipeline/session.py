@@ -16,7 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kstorm_pipeline.encryption import STRONG
+from kstorm_pipeline.encryption import STRONG, refuse_broken
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.setting_values import Mounted, is_url
 
@@ -65,6 +65,7 @@ def start_spark(settings: Settings) -> SparkSession:
         **_conf(settings),
         **settings.spark_conf,
     }
+    refuse_broken(conf, pyspark.__version__)
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
