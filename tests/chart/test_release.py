@@ -1,6 +1,7 @@
 """The chart of a release, pushed to a registry on this machine and pulled from there."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from kstorm.errors import LocalError
 from tests.chart.conftest import CHART, KUBERNETES
 from tools.images.engine import Buildah
 from tools.packages import version
+from tools.release import trial
 from tools.release.chart import pack
 from tools.release.registry import digest, find_registry, repositories, running_registry
 
@@ -102,6 +104,18 @@ def test_image_is_pushed_by_digest_and_joined(
     [joined] = (tmp_path / "images.txt").read_text().split()
     assert joined == f"{address}/{name}@{digest(address, name, '0.9.0')}"
     assert name in repositories(address)
+
+
+def test_chart_is_signed_by_digest(push_chart: Callable[[list[str]], Path], tmp_path: Path) -> None:
+    if not shutil.which("cosign"):
+        pytest.skip("there is no cosign")
+    push_chart([])
+    (tmp_path / "images.txt").write_text("")
+    assert trial.sign(tmp_path).startswith("1 digests")
+    [chart] = (tmp_path / "chart.txt").read_text().split()
+    (tmp_path / "chart.txt").write_text(f"{chart.partition('@')[0]}@{DIGEST}\n")
+    with pytest.raises(LocalError, match=DIGEST):
+        trial.sign(tmp_path)
 
 
 def test_registry_ends_with_its_trial(tmp_path: Path, address: str) -> None:

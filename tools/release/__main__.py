@@ -41,13 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"registry: {address}")
         images: list[str] = []
         if options.no_images:
-            (folder / "images.txt").unlink(missing_ok=True)
+            (folder / "images.txt").write_text("")
         else:
             images = _timed(trial.push_images, folder, registry, options.images)
             for image in images:
                 print("image:", image)
             trial.write_values(folder, images)
         print("chart: pulled as it was packed, sha256", _timed(trial.push_chart, folder, charts))
+        print("signed:", _timed(trial.sign, folder))
         print("rendered from the registry:", _timed(trial.render, folder, charts, images))
         if options.cluster:
             cluster = options.cluster.absolute()

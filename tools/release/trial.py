@@ -82,6 +82,25 @@ def chart_of(registry: str) -> tuple[str, ...]:
     return f"oci://{registry}/kstorm", "--version", version(), "--plain-http"
 
 
+def sign(folder: Path) -> str:
+    """Sign the pushed images and chart by a key made for the trial, and verify each signature."""
+    if not shutil.which("cosign"):
+        return "nothing, because cosign is not installed"
+    plain = {"PLAIN_HTTP": "1", "COSIGN_PASSWORD": "", "COSIGN_KEY": str(folder / "trial.key")}
+    for old in ("trial.key", "trial.pub"):
+        (folder / old).unlink(missing_ok=True)
+    run("cosign", "generate-key-pair", "--output-key-prefix", folder / "trial", environment=plain)
+    run(".ci/sign", folder, environment=plain)
+    names = [
+        *(folder / "images.txt").read_text().split(),
+        (folder / "chart.txt").read_text().strip(),
+    ]
+    public = ("--key", folder / "trial.pub", "--insecure-ignore-tlog", "--allow-http-registry")
+    for name in names:
+        run("cosign", "verify", *public, name)
+    return f"{len(names)} digests by a key of the trial, and verified"
+
+
 def render(folder: Path, registry: str, images: list[str]) -> str:
     """Render and lint the chart in the registry with each values file, next to the packed one."""
     packed = folder / "chart" / f"kstorm-{version()}.tgz"
