@@ -20,5 +20,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Give the site the text that it needs."""
+    """Give the site the text that it needs, and show pages for users first in a search."""
+    if page.file.src_uri.startswith("development/"):
+        page.meta["search"] = {"boost": 0.2}
     return for_site(markdown, page.file.src_uri)
