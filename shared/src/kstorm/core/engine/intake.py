@@ -10,16 +10,19 @@ HIGH_RECORDS, LOW_RECORDS = 4000, 1000
 HIGH_BYTES, LOW_BYTES = 48 << 20, 12 << 20
 
 _SECS_A_RECORD, _SECS_A_BYTE, _MOST_SECS = 0.001, 1 / 500_000, 0.02
+_MORE_SECS_A_BYTE, _MOST_MORE_SECS = 1 / 1_000_000, 0.03
 
 
 def gathering_secs(records: int, size: int) -> float:
     """Return the shortest time from a poll to the next one, in seconds.
 
     `records` and `size` (bytes) are those of the first poll. At a low rate, no record waits longer
-    because of it. At a high rate, the next poll gathers the input of up to 20 ms. Each poll costs a
-    produce request for every task that receives its results.
+    because of it. At a high rate, the next poll gathers the input of up to 50 ms. Each poll costs a
+    produce request for every task that receives its results. Beyond 20 ms only bytes count, because
+    with many tasks even a few messages per second become many small records.
     """
-    return min(_MOST_SECS, records * _SECS_A_RECORD + size * _SECS_A_BYTE)
+    few = min(_MOST_SECS, records * _SECS_A_RECORD + size * _SECS_A_BYTE)
+    return few + min(_MOST_MORE_SECS, size * _MORE_SECS_A_BYTE)
 
 
 class Intake:
