@@ -143,9 +143,18 @@ def test_the_rest_of_a_poll_is_executed_before_later_polls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "size", "secs"),
-    [(1, 0, 0.001), (2, 1000, 0.005), (1, 100_000, 0.05), (1000, 0, 0.02)],
-    ids=["one small record", "a few", "much data", "many records"],
+    ("records", "size", "targets", "secs"),
+    [
+        (1, 0, 12, 0.001),
+        (2, 1000, 12, 0.005),
+        (1000, 0, 12, 0.02),
+        (1, 100_000, 12, 0.05),
+        (1, 100_000, 64, 0.05),
+        (1, 100_000, 1, 0.0225),
+    ],
+    ids=["one small record", "a few", "many records", "much data", "64 targets", "one target"],
 )
-def test_the_more_input_the_longer_a_poll_gathers(records: int, size: int, secs: float) -> None:
-    assert gathering_secs(records, size) == pytest.approx(secs)
+def test_the_more_input_the_longer_a_poll_gathers(
+    records: int, size: int, targets: int, secs: float
+) -> None:
+    assert gathering_secs(records, size, targets) == pytest.approx(secs)

@@ -10,19 +10,22 @@ HIGH_RECORDS, LOW_RECORDS = 4000, 1000
 HIGH_BYTES, LOW_BYTES = 48 << 20, 12 << 20
 
 _SECS_A_RECORD, _SECS_A_BYTE, _MOST_SECS = 0.001, 1 / 500_000, 0.02
-_MORE_SECS_A_BYTE, _MOST_MORE_SECS = 1 / 1_000_000, 0.03
+_MORE_SECS_A_BYTE, _MORE_SECS_A_TARGET, _MOST_MORE_SECS = 1 / 1_000_000, 0.0025, 0.03
 
 
-def gathering_secs(records: int, size: int) -> float:
+def gathering_secs(records: int, size: int, targets: int) -> float:
     """Return the shortest time from a poll to the next one, in seconds.
 
-    `records` and `size` (bytes) are those of the first poll. At a low rate, no record waits longer
-    because of it. At a high rate, the next poll gathers the input of up to 50 ms. Each poll costs a
-    produce request for every task that receives its results. Beyond 20 ms only bytes count, because
-    with many tasks even a few messages per second become many small records.
+    `records` and `size` (bytes) are those of the first poll, and `targets` the number of tasks that
+    may receive its results. Each of them costs a produce request. At a low rate, no record waits
+    longer because of it. At a high rate, the next poll gathers the input of up to 50 ms. Beyond
+    20 ms only bytes count, because with many tasks even a few messages per second become many small
+    records. With few targets there is little to save, and `topology_max_spout_pending` would limit
+    the rate.
     """
     few = min(_MOST_SECS, records * _SECS_A_RECORD + size * _SECS_A_BYTE)
-    return few + min(_MOST_MORE_SECS, size * _MORE_SECS_A_BYTE)
+    most_more = min(_MOST_MORE_SECS, targets * _MORE_SECS_A_TARGET)
+    return few + min(most_more, size * _MORE_SECS_A_BYTE)
 
 
 class Intake:

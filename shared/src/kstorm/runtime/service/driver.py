@@ -192,7 +192,7 @@ class Driver(EffectRunner[E]):
             fatal=self.fatal,
             log=self.log,
             full=lambda: self.engine.intake.full,
-            gathering=gathering_secs,
+            gathering=partial(gathering_secs, targets=max(self.topology.topics().values())),
             reads=self.reads,
             from_committed=self.from_committed,
         )
