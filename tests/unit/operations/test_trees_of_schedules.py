@@ -11,7 +11,7 @@ from kstorm.operations.trees.tree import Tree
 from kstorm.operations.trees.tree_reader import AckerEntry
 from tests.sim.trees import Rebuilt, explore_exact_trees, explore_trees
 
-SEEDS = range(50)
+SEEDS = range(100)
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:coroutine .* was never awaited"
@@ -38,7 +38,7 @@ def test_acked_trees_are_proven_and_open_trees_name_unacked_tuples() -> None:
 def test_trees_of_exactly_once_schedules() -> None:
     """With exactly once, no tuple is acked twice or without an announcement."""
     rebuilt = Rebuilt()
-    for seed in range(30):
+    for seed in range(60):
         explore_exact_trees(seed, rebuilt)
     assert rebuilt.acked > 100
     assert rebuilt.said["unacked"] > 0.75 * rebuilt.said.total() > 30, rebuilt.said

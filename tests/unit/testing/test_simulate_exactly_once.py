@@ -20,7 +20,7 @@ from kstorm.testing import (
 from kstorm.topology import Bolt, Config, Fields, Topology, TopologyBuilder, Tuple
 from tests.unit.testing.test_simulate import COUNTS, LINES, Count, Split
 
-SEEDS = range(10)
+SEEDS = range(20)
 EACH_ONCE = sorted((word, count) for word, many in COUNTS.items() for count in range(1, many + 1))
 
 
