@@ -193,6 +193,6 @@ def test_each_order_counts_once_among_faults() -> None:
         topology(),
         {"orders": inputs},
         each_once,
-        range(5),
+        range(10),
         kafka=lambda: FakeKafka({"order-totals": 2}),
     )

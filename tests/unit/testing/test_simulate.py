@@ -33,7 +33,7 @@ from kstorm.topology import (
     Tuple,
 )
 
-SEEDS = range(20)
+SEEDS = range(40)
 LINES = [["a b"], ["b"], ["c a"], ["a"], ["b c"], ["a b c"]]
 COUNTS = Counter(" ".join(line for [line] in LINES).split())
 NO_REPEATS = FAULTS & {"scale", "slow broker", "deactivation", "reordered record"}

@@ -9,7 +9,7 @@ from kstorm.testing import SimulationError, simulate
 from kstorm.testing.shrinking import shrink
 from tests.unit.testing.buggy import BUGS, ORDERS, Bug
 
-SEEDS = range(3, 7)
+SEEDS = range(3, 9)
 INPUTS = {"orders": ORDERS}
 
 

@@ -95,7 +95,7 @@ def test_own_state_is_exact_after_crashes() -> None:
     def judge(cluster: LocalCluster) -> None:
         assert ledgers[-1].total() == Counter(WORDS)
 
-    simulate(build, {"in": [[word] for word in WORDS]}, judge, range(4))
+    simulate(build, {"in": [[word] for word in WORDS]}, judge, range(8))
     assert sum(ledger.again for ledger in ledgers) > 0, "some epochs came again"
 
 
@@ -187,7 +187,7 @@ def test_a_join_misses_nothing_whatever_dies() -> None:
     def judge(cluster: LocalCluster) -> None:
         assert sorted(map(list, {tuple(row) for row in cluster.emitted("both")})) == BOTH
 
-    simulate(joined(), {"orders": ORDERS, "payments": PAYMENTS}, judge, range(5))
+    simulate(joined(), {"orders": ORDERS, "payments": PAYMENTS}, judge, range(10))
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_sums_of_sessions_survive_what_dies() -> None:
         judged(Counter((record["user"], record["sum"]) for record in records), expected)
 
     simulate(
-        build(), {"in": [*INPUT, *CLOSING]}, judge, range(4), kafka=lambda: FakeKafka({"sums": 1})
+        build(), {"in": [*INPUT, *CLOSING]}, judge, range(8), kafka=lambda: FakeKafka({"sums": 1})
     )
 
 

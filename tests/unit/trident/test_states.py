@@ -99,7 +99,7 @@ def test_counts_are_exact_whatever_dies() -> None:
         } == COUNTS
 
     inputs = {"sentences": [[line] for line in TEXT], "asked": []}
-    simulate(word_count(), inputs, exact, range(5), kafka=lambda: FakeKafka({"counts": 2}))
+    simulate(word_count(), inputs, exact, range(10), kafka=lambda: FakeKafka({"counts": 2}))
 
 
 def test_a_part_is_combined_before_it_travels() -> None:

@@ -155,7 +155,7 @@ def test_an_outer_join_is_exact_whatever_dies() -> None:
         )
 
     inputs = {"one": ONE + CLOSING, "two": TWO + CLOSING}
-    simulate(by_event_time(), inputs, judge, range(5, 9), kafka=lambda: FakeKafka({"joined": 1}))
+    simulate(by_event_time(), inputs, judge, range(5, 12), kafka=lambda: FakeKafka({"joined": 1}))
 
 
 @pytest.mark.parametrize(

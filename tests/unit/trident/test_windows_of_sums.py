@@ -276,7 +276,7 @@ def test_sums_are_exact_whatever_dies(many: int, monkeypatch: pytest.MonkeyPatch
         assert Counter((record["key"], record["sum"]) for record in records) == expected
 
     simulate(
-        build(), {"in": [*INPUT, *CLOSING]}, judge, range(4), kafka=lambda: FakeKafka({"sums": 1})
+        build(), {"in": [*INPUT, *CLOSING]}, judge, range(8), kafka=lambda: FakeKafka({"sums": 1})
     )
 
 

@@ -353,7 +353,7 @@ def test_sessions_survive_crashes() -> None:
         build(),
         {"in": [*INPUT, *CLOSING]},
         judge,
-        range(5),
+        range(10),
         kafka=lambda: FakeKafka({"visits": 1}),
     )
     assert sum(report.in_flight.values()) > 50

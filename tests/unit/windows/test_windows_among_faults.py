@@ -80,7 +80,7 @@ def test_each_tuple_is_in_one_window_or_late() -> None:
     def kafka() -> FakeKafka:
         return FakeKafka({"windows": 1, "late": 1})
 
-    report = simulate(build(), {"in": [*INPUT, *CLOSING]}, judge, range(4, 10), kafka=kafka)
+    report = simulate(build(), {"in": [*INPUT, *CLOSING]}, judge, range(4, 15), kafka=kafka)
     assert sum(report.in_flight.values()) > 50
 
 
