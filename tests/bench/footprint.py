@@ -1,4 +1,4 @@
-"""Measures the processes of a small topology when they have started and when they are idle.
+"""Measures the processes of a small topology when they start, when they are idle, and after SIGKILL.
 
 Each component has one process with several tasks. The figures are CPU seconds until a process is
 ready, and its CPU share, wake-ups, threads and memory while nothing happens.
@@ -24,6 +24,7 @@ from kstorm.runtime.kafka.topics import ensure_topics
 from tests.bench import corpus
 from tests.bench.broker import Broker
 from tests.bench.feed import fill
+from tests.bench.restarts import measure_restarts, restart_table
 from tests.bench.run_parameters import RunParameters
 
 _REFERENCE: Final = "tests.bench.plain:topology"
@@ -63,13 +64,21 @@ def run_footprint(tasks: int, guarantee: str, seconds: float, report: Path | Non
             starts = {worker.name: worker.process.cpu_seconds() for worker in processes.workers}
             _count_some(broker, terms)
             found = _idle(processes.workers, starts, seconds)
+            restarts = measure_restarts(processes, terms)
         finally:
             processes.kill()
     shutil.rmtree(directory / "kafka", ignore_errors=True)
     console.print(f"all {len(found)} processes were ready after {ready:.1f} s")
     console.print(_table(found))
+    console.print(restart_table(restarts))
     if report is not None:
-        outcome = {"tasks": tasks, "guarantee": guarantee, "ready_s": ready, "processes": found}
+        outcome = {
+            "tasks": tasks,
+            "guarantee": guarantee,
+            "ready_s": ready,
+            "processes": found,
+            "restarts": restarts,
+        }
         report.write_text(json.dumps(outcome, indent=1) + "\n")
     return 0
 

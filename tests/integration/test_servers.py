@@ -118,6 +118,27 @@ def test_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
         broken.start()
 
 
+def test_a_copied_format_is_that_of_the_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's tool formats the first folder, and the second is formatted without it."""
+    monkeypatch.setattr("kstorm.dev.kafka_format.cache_directory", lambda: tmp_path / "cache")
+    found = []
+    for name in ("first", "second"):
+        kafka = EmbeddedKafka(tmp_path / name)
+        kafka.data_directory.mkdir(parents=True)
+        kafka._prepare()
+        files = {path.name: path.read_bytes() for path in (kafka.data_directory / "log").iterdir()}
+        lines = files.pop("meta.properties").decode().splitlines()
+        identity = dict(line.split("=") for line in lines if not line.startswith("#"))
+        found.append((files, identity))
+        assert (kafka.log_path.parent / "kafka-format.log").exists() == (name == "first")
+    (first_files, first), (second_files, second) = found
+    assert first_files == second_files
+    assert first.keys() == second.keys()
+    assert {key for key in first if first[key] != second[key]} == {"cluster.id", "directory.id"}
+
+
 PARENT = """
 import sys, time
 from pathlib import Path

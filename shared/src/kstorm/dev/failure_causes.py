@@ -1,7 +1,8 @@
 """Find the cause of a failure in a log, and describe it in one sentence with the remedy.
 
-Package installers, Ivy, Kafka, ZooKeeper and Spark each report a full disk or a missing network in their own words, in the
-middle of many lines. The set-up uses this module before any package is installed, so it imports only the standard library.
+Package installers, Ivy, Kafka, ZooKeeper and Spark each report a full disk or a missing network
+differently, in the middle of many lines. The set-up uses this module before any package is
+installed, so it imports only the standard library.
 """
 
 import re

@@ -2,7 +2,7 @@
 use.
 
 Each set of jars has a list next to this file, `<set>.sha256`, with a line
-`<SHA-256> <group>:<artifact>:<version>` for every jar, so no dependencies have to be resolved.
+`<SHA-256> <group>:<artifact>:<version>` for every jar. So no dependencies have to be resolved.
 Every path that this module returns is a file with the content in the list. `pyspark` ships Apache
 Ivy, which fetches the jars from its default repository; `KSTORM_IVY_SETTINGS` names an Ivy settings
 file for a mirror. Without `pyspark`, `kstorm.dev.maven` fetches them. Some jars of `pyspark` have known
@@ -219,7 +219,7 @@ class _JarSet:
         return cache_directory() / "jars" / self.name
 
     def missing(self) -> list[PinnedJar]:
-        """The jars that are not in the cache: all of them, or those that a new version of kstorm has added."""
+        """The jars that are not in the cache, for example because a new version of kstorm added them."""
         return [jar for jar in self.pinned if not (self.directory / jar.file_name).exists()]
 
 

@@ -9,6 +9,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -17,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from kstorm.dev.embedded_server import LOOK_SECS, EmbeddedServer
 from kstorm.dev.free_ports import reserve_port
 from kstorm.dev.jars import kafka_jars, zookeeper_classpath
+from kstorm.dev.kafka_format import format_folder, is_formatted
 from kstorm.dev.processes import ManagedProcess
 from kstorm.dev.server_settings import (
     BROKER,
@@ -83,15 +85,20 @@ class EmbeddedKafka(EmbeddedServer):
         return self._detour_ports[detour]
 
     def _prepare(self) -> Sequence[str | Path]:
-        classpath = ":".join(str(jar) for jar in self._jars())
+        jars, settings = self._jars(), self._all_settings()
+        classpath = ":".join(str(jar) for jar in jars)
         properties = self.data_directory / "server.properties"
-        write_properties(properties, self._all_settings())
-        if not (self.data_directory / "log" / "meta.properties").exists():
-            self._format(classpath, properties)
+        write_properties(properties, settings)
+        folder = self.data_directory / "log"
+        if not is_formatted(folder):
+            run_tool = partial(self._run_format_tool, classpath, properties)
+            if self._logins:  # which only the tool can write
+                run_tool()
+            else:
+                format_folder(folder, self._cluster_id, settings["node.id"], jars, run_tool)
         return [*self._java_options, "-cp", classpath, "kafka.Kafka", properties]
 
-    def _format(self, classpath: str, properties: Path) -> None:
-        """Write the identity of a new cluster into the data directory, which Kafka requires before its first start."""
+    def _run_format_tool(self, classpath: str, properties: Path) -> None:
         users = [
             f"SCRAM-SHA-512=[name={user},password={password}]"
             for user, password in self._logins.items()
