@@ -75,3 +75,10 @@ def test_a_node_without_features_keeps_none(tmp_path: Path) -> None:
     format_folder(first, "A", "2", _JARS, Tool(first, features=""))
     format_folder(second, "B", "1", _JARS, Tool(second))
     assert (second / "bootstrap.checkpoint").read_text() == "features"
+
+
+def test_a_cache_that_cannot_be_written_is_not_needed(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file in the folder's place")
+    for name in "12":
+        format_folder(tmp_path / name, "A", "1", _JARS, Tool(tmp_path / name))
+        assert is_formatted(tmp_path / name)

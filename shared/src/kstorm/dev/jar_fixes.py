@@ -70,7 +70,7 @@ def fix_jars(
     there = sorted(folder.iterdir())
     for name, path in new.items():
         if any(artifact(old.name) == name for old in there) and not (folder / path.name).exists():
-            _copy(path, folder / path.name)
+            copy_atomically(path, folder / path.name)
     gone = [
         path
         for path in there
@@ -92,8 +92,8 @@ def _replaced(path: Path, new: dict[str, Path]) -> bool:
     return replacement is not None and replacement.name != path.name
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy atomically, because a JVM that starts at the same time must not read half a jar."""
+def copy_atomically(source: Path, target: Path) -> None:
+    """Copy a file so that a process that starts at the same time never reads half of it."""
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copyfile(source, unfinished)
     unfinished.replace(target)

@@ -5,13 +5,14 @@ cluster and node, and the features of a new cluster. The features depend on the 
 tool formats one folder per release, and later folders get a copy of its features.
 """
 
-import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from kstorm.dev.jar_fixes import copy_atomically
 from kstorm.dev.paths import cache_directory
 from kstorm.dev.server_settings import new_cluster_id, write_properties
 
@@ -30,37 +31,24 @@ def format_folder(
     kept = _kept_features(jars)
     if not kept.exists():
         run_tool()
-        if (folder / _FEATURES).exists():  # only controllers have it
-            _copy(folder / _FEATURES, kept)
+        with suppress(OSError):  # the cache may be read-only, and only controllers have features
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            copy_atomically(folder / _FEATURES, kept)
         return
     folder.mkdir(parents=True, exist_ok=True)
-    _copy(kept, folder / _FEATURES)
-    # Written last, because it marks the folder as formatted.
-    _write_identity(
-        folder / _IDENTITY,
-        {
-            "version": "1",
-            "cluster.id": cluster_id,
-            "directory.id": new_cluster_id(),
-            "node.id": node,
-        },
-    )
+    shutil.copyfile(kept, folder / _FEATURES)
+    # Written last and all at once, because it marks the folder as formatted.
+    unfinished = folder / f"{_IDENTITY}.unfinished"
+    identity = {
+        "version": "1",
+        "cluster.id": cluster_id,
+        "directory.id": new_cluster_id(),
+        "node.id": node,
+    }
+    write_properties(unfinished, identity)
+    unfinished.replace(folder / _IDENTITY)
 
 
 def _kept_features(jars: Sequence[Path]) -> Path:
     names = "\n".join(sorted(jar.name for jar in jars))
     return cache_directory() / "kafka" / f"{sha256(names.encode()).hexdigest()[:16]}.checkpoint"
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file. Other processes never see a part of it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f"{target.name}.{os.getpid()}")
-    shutil.copyfile(source, unfinished)
-    unfinished.replace(target)
-
-
-def _write_identity(path: Path, identity: Mapping[str, str]) -> None:
-    unfinished = path.with_suffix(".unfinished")
-    write_properties(unfinished, identity)
-    unfinished.replace(path)
