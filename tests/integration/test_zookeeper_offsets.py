@@ -45,9 +45,9 @@ class World:
         self.client = KazooClient(connect, timeout=10.0)
         self.client.start(timeout=30)
 
-    def process(self) -> ZooKeeperOffsetStores:
+    def process(self, instance: str = "", secs: float = SESSION_SECS) -> ZooKeeperOffsetStores:
         """Return the session of another process."""
-        self.processes.append(ZooKeeperOffsetStores(self.connect, SESSION_SECS))
+        self.processes.append(ZooKeeperOffsetStores(self.connect, secs, instance=instance))
         return self.processes[-1]
 
     def store(self, process: ZooKeeperOffsetStores | None = None) -> ZooKeeperOffsets:
@@ -203,6 +203,33 @@ def test_new_owner_fences_the_old_one(world: World, eventually: Eventually) -> N
     stale.save(P0, at(6))
     eventually(lambda: stale.acquire(P0) is Ownership.FENCED, 20)
     assert world.offset() == 5
+
+
+def test_process_that_returns_takes_the_lock_of_the_former_one(
+    world: World, eventually: Eventually
+) -> None:
+    """It does not wait for the end of the session. Other processes do. If the former one still
+    runs, it is fenced, and does not take the lock back."""
+    # the session outlasts the test
+    former = world.store(world.process("words-lines-0", secs=40))
+    eventually(lambda: former.acquire(P0) is Ownership.HELD, 20)
+    save(former, 5)
+    other, unnamed = world.store(world.process("words-lines-1")), world.store()
+    other.acquire(P0)
+    unnamed.acquire(P0)
+    process = world.process("words-lines-0")
+    heir, second = world.store(process), world.store(process)
+    eventually(lambda: heir.acquire(P0) is Ownership.HELD, 20)
+    assert heir.load(P0) == at(5)
+    former.save(P0, at(6))
+    eventually(lambda: former.acquire(P0) is Ownership.FENCED, 20)
+    former.release(P0)
+    assert former.flush(20)
+    for offset in range(7, 20):
+        save(heir, offset)
+        for waiting in (former, second, other, unnamed):
+            assert waiting.acquire(P0) is Ownership.WAITING
+    assert world.offset() == 19
 
 
 @pytest.mark.slow

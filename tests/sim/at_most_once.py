@@ -100,7 +100,8 @@ class SpoutProcess:
         self.spout = KafkaSpout(_CONFIG, lambda: self.now)
 
         def open_offsets(config: SpoutConfig, context: TopologyContext) -> OffsetStore:
-            return ZooKeeperOffsets(self.session, config, {})
+            name = {"topology": "simulated", "component": "source", "instance": "source-0"}
+            return ZooKeeperOffsets(self.session, config, name, "", set())
 
         self.writer = SimulatedWriter(topic.finished, self)
 

@@ -99,9 +99,11 @@ class SourceTopic:
     """True if the spout makes a dead letter of a message that keeps failing."""
     _tuples: int = 1
     _opening: Any = None
+    _named: bool = False
 
     def __post_init__(self) -> None:
         self.zookeeper = SimulatedZooKeeper(self.random, self._judge_offset)
+        self._named = self.random.random() < 0.5
         self.finished = FinishedLog(self.random, self._judge_range)
         self.logs = {Partition(TOPIC, number): [] for number in range(self.partitions)}
         self.undecodable = {place: [] for place in self.logs}
@@ -162,7 +164,10 @@ class SourceTopic:
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> ZooKeeperOffsets:
         self._opening = context.resources[PROCESS]
         session = SimulatedSession(self.zookeeper, self._opening)
-        return ZooKeeperOffsets(session, config, {"task": context.task_index})
+        # Each life of a task has the name of the one before, which may still run.
+        name = {"topology": context.topology.name, "component": context.component}
+        owner = {**name, "instance": f"{context.task_index}"} if self._named else {}
+        return ZooKeeperOffsets(session, config, owner, "", set())
 
     def _open_writer(self, _: Mapping[str, Any]) -> SimulatedWriter:
         """Return the writer of the spout that has just opened its offsets."""

@@ -1,8 +1,10 @@
 """One partition's lease, contended by processes that crash and lose their sessions and answers.
 
-The leases are the production ones. Only the parts of ZooKeeper that they use are simulated. Checked
-at each write: an offset never goes back, and no process moves it after another has taken over the
-lock. A process that held the lock all the time is never fenced.
+The leases are the production ones. Only the parts of ZooKeeper that they use are simulated. Some
+processes are replaced by one of the same name while they still run. Checked at each write: an
+offset never goes back, and no process moves it after another has taken over the lock. A process
+that held the lock all the time is never fenced, and only a process of the same name takes a lock
+that is held.
 """
 
 from collections.abc import Callable
@@ -25,9 +27,10 @@ class LeaseError(AssertionError):
 class Owner:
     """A process that wants the partition, and stores a growing offset while it seems to hold it."""
 
-    def __init__(self, zookeeper: SimulatedZooKeeper) -> None:
+    def __init__(self, zookeeper: SimulatedZooKeeper, name: str) -> None:
         self.background: list[Callable[[], list[Step]]] = []
         self.dead = self.zombie = False
+        self.name, self._first = name, True
         self._offset: int | None = None
         self.session = SimulatedSession(zookeeper, self)
         self._begin()
@@ -60,8 +63,11 @@ class Owner:
         self.session.release(self.lease)
 
     def _begin(self) -> None:
-        self.lease = Lease("/spout", Partition("source", 0), {}, self.session.wake)
-        self._offset = None
+        owner = {"topology": "words", "component": "lines", "instance": self.name}
+        self.lease = Lease(
+            "/spout", Partition("source", 0), owner, self.session.wake, first=self._first
+        )
+        self._offset, self._first = None, False
         self.session.add(self.lease)
 
 
@@ -70,7 +76,8 @@ def explore_leases(seed: int) -> None:
     random = Random(f"leases {seed}")
     zookeeper = SimulatedZooKeeper(random, lambda *write: _judge(zookeeper, *write))
     zookeeper.lossy = random.choice((0.0, 0.1, 0.3))
-    owners = [Owner(zookeeper) for _ in range(_PROCESSES)]
+    owners = [Owner(zookeeper, f"lines-{number}") for number in range(_PROCESSES)]
+    replaced: list[Owner] = []
     for _ in range(_STEPS):
         number = random.randrange(_PROCESSES)
         owner, chance = owners[number], random.random()
@@ -85,9 +92,17 @@ def explore_leases(seed: int) -> None:
             owner.leave()
         else:
             owner.dead = True  # its session lives on until it expires
-            owners[number] = Owner(zookeeper)
+            owners[number] = Owner(zookeeper, owner.name)
+            replaced.append(owner)
+        if replaced and random.random() < 0.1:
+            paused = random.choice(replaced)
+            paused.step(random)
+            paused.finish_messages(random)
         if zookeeper.unfair:
             raise LeaseError(f"seed {seed}: a session was fenced that held the lock all the time")
+        for former, taker in zookeeper.robbed:
+            if former.name != taker.name or former is taker:
+                raise LeaseError(f"seed {seed}: {taker.name} took the lock of {former.name}")
 
 
 def _judge(

@@ -183,6 +183,16 @@ def _own_writes_known_by_content() -> AbstractContextManager[object]:
     return patch.object(Lease, "_wrote", lambda self, found, stat: found in self._unsure)
 
 
+def _writes_again() -> AbstractContextManager[object]:
+    write = Lease._write
+
+    def again(self: Lease, client: Any, data: bytes) -> Ownership:
+        self._unsure.add(data)
+        return write(self, client, data)
+
+    return patch.object(Lease, "_write", again)
+
+
 def mutants() -> list[Mutant]:
     """Every rule, by topic."""
     return [
@@ -263,6 +273,16 @@ def mutants() -> list[Mutant]:
         Mutant(
             "ZooKeeper: such a write is recognised by its version too",
             _own_writes_known_by_content,
+            explore_leases,
+        ),
+        Mutant(
+            "ZooKeeper: a release that is repeated does not repeat the last write",
+            _writes_again,
+            explore_leases,
+        ),
+        Mutant(
+            "ZooKeeper: a lock is taken from a former process of the same name only",
+            lambda: patch.object(Lease, "_is_predecessors", lambda *_: True),
             explore_leases,
         ),
         *finished_mutants(),

@@ -17,6 +17,7 @@ from kazoo.exceptions import (
     ConnectionLoss,
     NodeExistsError,
     NoNodeError,
+    RuntimeInconsistency,
     SessionExpiredError,
 )
 
@@ -84,6 +85,9 @@ class SimulatedZooKeeper:
         """The session that wrote each node last."""
         self.unfair: list[str] = []
         """Paths from which a session was fenced although it held their lock all the time."""
+        self.robbed: list[tuple[Any, Any]] = []
+        """Processes whose lock another one deleted, each with that other one."""
+        self._taken: set[tuple[int, str]] = set()
         self._nodes: dict[str, _Node] = {}
         self._watches: dict[str, list[Watch]] = {}
         self._transactions = 0
@@ -133,9 +137,14 @@ class SimulatedZooKeeper:
         node = self._nodes.get(path)
         return None if node is None else node.stat.owner_session_id
 
+    def is_taken(self, session: int, path: str) -> bool:
+        """Return True if another process deleted the session's ephemeral node."""
+        return (session, path) in self._taken
+
     def create(self, path: str, data: bytes, by: int, ephemeral: bool) -> Stat:
         if path in self._nodes:
             raise NodeExistsError
+        self._taken.discard((by, path))
         return self._put(path, data, 0, by if ephemeral else 0, by)
 
     def write(self, path: str, data: bytes, version: int, by: int) -> Stat:
@@ -147,9 +156,14 @@ class SimulatedZooKeeper:
             raise BadVersionError
         return self._put(path, data, stat.version + 1, stat.owner_session_id, by)
 
-    def delete(self, path: str) -> None:
-        if self._nodes.pop(path, None) is None:
+    def delete(self, path: str, by: int = 0) -> None:
+        node = self._nodes.pop(path, None)
+        if node is None:
             raise NoNodeError
+        owner = node.stat.owner_session_id
+        if by and owner != by:
+            self.robbed.append((self.sessions[owner].process, self.sessions[by].process))
+            self._taken.add((owner, path))
         self._fire(path)
 
     def _put(self, path: str, data: bytes, version: int, owner: int, by: int) -> Stat:
@@ -234,6 +248,7 @@ class SimulatedSession:
             and lease.ownership is Ownership.FENCED
             and self._number == number
             and self._is_alive
+            and not self._zookeeper.is_taken(number, lease.lock_path)
         ):
             self._zookeeper.unfair.append(lease.path)
         if lease.gone:
@@ -268,7 +283,13 @@ class SimulatedSession:
         return self._request(lambda: self._zookeeper.write(path, data, version, self._number))
 
     def delete(self, path: str) -> None:
-        self._request(lambda: self._zookeeper.delete(path))
+        self._request(lambda: self._zookeeper.delete(path, self._number))
+
+    def transaction(self) -> "_Replacement":
+        return _Replacement(self)
+
+    def commit(self, replacement: "_Replacement") -> tuple[Any, Any]:
+        return self._request(lambda: replacement.execute(self._zookeeper, self._number))
 
     def _request(self, do: Callable[[], T]) -> T:
         zookeeper = self._zookeeper
@@ -284,3 +305,29 @@ class SimulatedSession:
         if broken:
             raise ConnectionLoss
         return answer
+
+
+class _Replacement:
+    """A transaction that deletes a lock and creates it."""
+
+    def __init__(self, session: SimulatedSession) -> None:
+        self._session = session
+        self._mark = b""
+        self._path = ""
+
+    def delete(self, path: str) -> None:
+        self._path = path
+
+    def create(self, path: str, data: bytes, *, ephemeral: bool) -> None:
+        assert (path, ephemeral) == (self._path, True)
+        self._mark = data
+
+    def commit(self) -> tuple[Any, Any]:
+        return self._session.commit(self)
+
+    def execute(self, zookeeper: SimulatedZooKeeper, by: int) -> tuple[Any, Any]:
+        try:
+            zookeeper.delete(self._path, by)
+        except NoNodeError as error:
+            return error, RuntimeInconsistency()
+        return True, zookeeper.create(self._path, self._mark, by, ephemeral=True)

@@ -100,6 +100,7 @@ class Resources:
                 auth=self._settings.zookeeper_auth,
                 session=self._session,
                 tls=self._settings.zookeeper_tls,
+                instance=self._settings.instance,
             )
         store: OffsetStore = self._offset_stores.open(config, context)
         return store

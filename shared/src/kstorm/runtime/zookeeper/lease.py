@@ -11,7 +11,7 @@ import logging
 import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from typing import Any
+from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -20,6 +20,8 @@ from kazoo.exceptions import (
     KazooException,
     NodeExistsError,
     NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
 )
 
 from kstorm.kafka.ports import Ownership, Partition
@@ -27,6 +29,9 @@ from kstorm.runtime.zookeeper.acl import check_own
 from kstorm.runtime.zookeeper.session import LockJob
 
 log = logging.getLogger(__name__)
+
+NOT_TO_BLAME: Final = (RolledBackError, RuntimeInconsistency)
+"""Results of the other operations of a failed transaction."""
 
 NOTHING = b""
 """Content of a node without a stored offset.
@@ -52,6 +57,11 @@ class Lease(LockJob):
 
     `queued` and `leaving` are requests. `ownership`, `data` and `gone` are the current state. With
     a login in `auth`, the lock is not acquired while everyone can change the node.
+
+    `first` is True if this process requests the lock for the first time. Then a lock of the same
+    instance is deleted: it is left from the process that this one replaces, and would last until
+    that process's session expires. If the other process still runs, it is fenced, as after an
+    expired session. Kafka gave the task to this process, so the other one is out of the group.
     """
 
     def __init__(
@@ -61,6 +71,7 @@ class Lease(LockJob):
         owner: dict[str, Any],
         wake: Callable[..., None],
         auth: str = "",
+        first: bool = False,
     ) -> None:
         self.path = node_path(root, partition)
         self._auth, self._obeyed = auth, (root, self.path)
@@ -72,9 +83,10 @@ class Lease(LockJob):
         """True once the lock is released."""
         self.look = True
         """True to try to acquire the lock now."""
-        self._lock_path = lock_path(root, partition)
+        self.lock_path = lock_path(root, partition)
         # The ID distinguishes this lease's lock from that of another lease in the same session.
         self._mark = json.dumps({**owner, "lease": uuid.uuid4().hex}).encode()
+        self._name, self._first = _name(owner), first
         self._wake = wake
         self._sessions_lost = 0
         # True once the lock was held. From then on data, _version and _written are valid.
@@ -184,33 +196,62 @@ class Lease(LockJob):
 
     def _lock(self, client: KazooClient) -> bool:
         try:
-            client.create(self._lock_path, self._mark, ephemeral=True, makepath=True)
+            client.create(self.lock_path, self._mark, ephemeral=True, makepath=True)
         except NodeExistsError:
-            return self._is_mine(client)
+            mark, is_mine = self._read_lock(client)
+            if self._first and not is_mine and self._is_predecessors(mark):
+                log.info("%s takes the lock of a former process of its instance", self.path)
+                return self._replace(client)
+            self._first = False
+            if mark and not is_mine and not self._announced:
+                self._announced = True
+                log.info(
+                    "%s waits for its lock, which is held by %s",
+                    self.path,
+                    mark.decode(errors="replace"),
+                )
+            return is_mine
+        self._first = False
         return True
 
-    def _is_mine(self, client: KazooClient) -> bool:
-        """Return True if this lease created the lock in this session."""
+    def _replace(self, client: KazooClient) -> bool:
+        """Delete the lock and create it in one transaction, because others wait for it."""
+        transaction = client.transaction()
+        transaction.delete(self.lock_path)
+        transaction.create(self.lock_path, self._mark, ephemeral=True)
+        for result in transaction.commit():
+            if isinstance(result, NoNodeError):
+                self.look = True
+                return False
+            if isinstance(result, Exception) and not isinstance(result, NOT_TO_BLAME):
+                raise result
+        self._first = False
+        return True
+
+    def _read_lock(self, client: KazooClient) -> tuple[bytes, bool]:
+        """Return the lock's mark, and whether this lease created the lock in this session. The mark
+        is empty if there is no lock."""
         session = client.client_id
         if session is None:
             raise ConnectionLoss
         try:
-            mark, stat = client.get(self._lock_path, watch=self._wake)
+            mark, stat = client.get(self.lock_path, watch=self._wake)
         except NoNodeError:
             self.look = True
+            return b"", False
+        return mark, mark == self._mark and stat.owner_session_id == session[0]
+
+    def _is_predecessors(self, mark: bytes) -> bool:
+        try:
+            return self._name is not None and _name(json.loads(mark)) == self._name
+        except ValueError:
             return False
-        if mark == self._mark and stat.owner_session_id == session[0]:
-            return True
-        if not self._announced:
-            self._announced = True
-            log.info(
-                "%s waits for its lock, which is held by %s",
-                self.path,
-                mark.decode(errors="replace"),
-            )
-        return False
 
     def _write(self, client: KazooClient, data: bytes) -> Ownership:
+        if data == self.data and not self._unsure:
+            # Only the release after this write failed. `_wrote` could not tell a second write of
+            # the same content from that of a new owner.
+            return Ownership.HELD
         self._unsure.add(data)
         try:
             stat = client.set(self.path, data, version=self._version)
@@ -247,6 +288,16 @@ class Lease(LockJob):
         return Ownership.FENCED
 
     def _give_up(self, client: KazooClient) -> None:
-        if self._is_mine(client):
-            client.delete(self._lock_path)
+        _, is_mine = self._read_lock(client)
+        if is_mine:
+            client.delete(self.lock_path)
         self.gone = True
+
+
+def _name(mark: Any) -> tuple[str, str, str] | None:
+    """Return the name of a lock's process, which is unique among those that run. None if it has
+    none."""
+    match mark:
+        case {"topology": str(topology), "component": str(component), "instance": str(instance)}:
+            return topology, component, instance
+    return None

@@ -13,15 +13,13 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     BadVersionError,
     NodeExistsError,
     NoNodeError,
-    RolledBackError,
-    RuntimeInconsistency,
 )
 
 from kstorm.errors import InUseError
@@ -29,10 +27,7 @@ from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
 from kstorm.runtime.zookeeper.client import broker_errors, open_client
-from kstorm.runtime.zookeeper.lease import NOTHING, lock_path, node_path
-
-# results of the other operations of a failed transaction
-_NOT_TO_BLAME: Final = (RolledBackError, RuntimeInconsistency)
+from kstorm.runtime.zookeeper.lease import NOT_TO_BLAME, NOTHING, lock_path, node_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,7 @@ class OffsetNodes:
                     transaction.set_data(self._node(partition), stored.to_json(), node.version)
                 transaction.delete(self._lock(partition))
             for number, result in enumerate(transaction.commit()):
-                if isinstance(result, Exception) and not isinstance(result, _NOT_TO_BLAME):
+                if isinstance(result, Exception) and not isinstance(result, NOT_TO_BLAME):
                     raise self._refused(list(changes)[number // 3], result)
 
     def _node(self, partition: Partition) -> str:

@@ -56,6 +56,9 @@ class ZooKeeperOffsetStores:
     `ZooKeeperSession`. With a login, created nodes belong to that user only. `session` is an
     existing one of the process with the same settings. It is used if its connect string is the
     same, and its owner closes it. No connection is made before the first lock is requested.
+
+    `instance` is the process's name, which no other running process of the component has. With it,
+    the locks of a former process of that name are taken at once.
     """
 
     def __init__(
@@ -65,12 +68,14 @@ class ZooKeeperOffsetStores:
         auth: str = "",
         session: ZooKeeperSession | None = None,
         tls: ZooKeeperTls | None = None,
+        instance: str = "",
     ) -> None:
-        self._connect = connect
+        self._connect, self._instance = connect, instance
         self._auth, self._tls = auth, tls
         self._timeout = session_timeout
         self._lent = session
         self._sessions: dict[str, ZooKeeperSession] = {}
+        self._requested: set[str] = set()
 
     def open(self, config: SpoutConfig, context: TopologyContext) -> "ZooKeeperOffsets":
         """Open the store of one spout task without waiting. Raises `ConfigError` for a malformed
@@ -82,8 +87,9 @@ class ZooKeeperOffsetStores:
             "task": context.task_index,
             "host": socket.gethostname(),
             "pid": os.getpid(),
+            **({"instance": self._instance} if self._instance else {}),
         }
-        return ZooKeeperOffsets(session, config, owner, self._auth)
+        return ZooKeeperOffsets(session, config, owner, self._auth, self._requested)
 
     def _session(self, connect: str) -> ZooKeeperSession:
         if self._lent is not None and self._lent.connect == connect:
@@ -103,14 +109,22 @@ class ZooKeeperOffsetStores:
 
 
 class ZooKeeperOffsets:
-    """An `OffsetStore`: the offsets and locks of one spout task."""
+    """An `OffsetStore`: the offsets and locks of one spout task.
+
+    `requested` contains the nodes whose locks this process has requested. Its stores share it.
+    """
 
     def __init__(
-        self, session: "OffsetSession", config: SpoutConfig, owner: dict[str, Any], auth: str = ""
+        self,
+        session: "OffsetSession",
+        config: SpoutConfig,
+        owner: dict[str, Any],
+        auth: str,
+        requested: set[str],
     ) -> None:
         self._session = session
         self._config = config
-        self._owner, self._auth = owner, auth
+        self._owner, self._auth, self._requested = owner, auth, requested
         self._leases: dict[Partition, Lease] = {}
         self._leaving: list[Lease] = []
 
@@ -119,7 +133,9 @@ class ZooKeeperOffsets:
         lease = self._leases.get(partition)
         if lease is None:
             root = self._config.zk_path_of(partition.topic)
-            lease = Lease(root, partition, self._owner, self._session.wake, self._auth)
+            first = node_path(root, partition) not in self._requested
+            lease = Lease(root, partition, self._owner, self._session.wake, self._auth, first)
+            self._requested.add(lease.path)
             self._leases[partition] = lease
             self._session.add(lease)
         return lease.ownership
