@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Coroutine, Iterator
+from typing import Any, ClassVar
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kstorm.errors import BrokerError
 from kstorm.runtime.base.settings import Settings
@@ -18,11 +18,32 @@ from tests.conftest import Eventually
 class FakeConsumer:
     """Returns the test's polls in order. `consume` returns the rest of a poll."""
 
-    polls: list[list[Message] | Exception]
+    polls: ClassVar[list[list[Message] | Exception]] = []
+    refuses: ClassVar[bool] = False
+    made: ClassVar["FakeConsumer"]
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.rest: list[Message] = []
         self.closed = False
+        self.asked: list[list[int]] = []
+        self.assigned: list[int] = []
+        FakeConsumer.made = self
+
+    def offsets_for_times(
+        self, places: list[TopicPartition], timeout: float
+    ) -> list[TopicPartition]:
+        self.asked.append([place.partition for place in places])
+        if FakeConsumer.refuses:
+            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "forbidden"))
+        return [TopicPartition(place.topic, place.partition, 7) for place in places]
+
+    def incremental_assign(self, places: list[TopicPartition]) -> None:
+        assert {place.offset for place in places} == {7}
+        self.assigned += [place.partition for place in places]
+
+    def incremental_unassign(self, places: list[TopicPartition]) -> None:
+        for place in places:
+            self.assigned.remove(place.partition)
 
     def poll(self, _: float) -> Message | None:
         if not FakeConsumer.polls:
@@ -76,6 +97,17 @@ class Reader:
         FakeConsumer.polls = list(polls)
         self.thread.start()
 
+    def call(self, *calls: Coroutine[Any, Any, None]) -> list[BaseException | None]:
+        """Make the calls at the same time, and start the thread once all have been made."""
+
+        async def all_of_them() -> list[BaseException | None]:
+            made = [asyncio.ensure_future(call) for call in calls]
+            await asyncio.sleep(0)
+            self.thread.start()
+            return await asyncio.gather(*made, return_exceptions=True)
+
+        return asyncio.run(all_of_them())
+
     def close(self) -> None:
         if self.thread.is_alive():
             self.thread.stop()
@@ -84,6 +116,7 @@ class Reader:
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    monkeypatch.setattr(FakeConsumer, "refuses", False)
     made = Reader(monkeypatch)
     yield made
     made.close()
@@ -145,3 +178,22 @@ def test_errors_that_do_not_pass_end_the_process(
     (error,) = reader.fatal
     assert isinstance(error, BrokerError)
     assert str(error) == says
+
+
+def test_ends_of_all_new_tasks_are_looked_up_together(reader: Reader) -> None:
+    """A look-up for each would wait for the fetch of the tasks before. A task that left in the
+    meantime is not read."""
+    add, remove = reader.thread.add, reader.thread.remove
+    assert reader.call(add(3), add(0), add(5), remove(0)) == [None] * 4
+    assert FakeConsumer.made.asked == [[3, 5]]
+    assert FakeConsumer.made.assigned == [3, 5]
+
+
+def test_unknown_end_fails_every_task_that_waits(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeConsumer, "refuses", True)
+    for error in reader.call(reader.thread.add(3), reader.thread.add(1)):
+        assert isinstance(error, BrokerError)
+        assert str(error) == "the end of 'news', partition 1, 3, cannot be read: forbidden"
+    assert reader.fatal == []

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -18,7 +19,7 @@ from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
 from kstorm.runtime.kafka.client_errors import raise_if_final
 from kstorm.runtime.kafka.consumer_calls import ConsumerCallQueue
 from kstorm.runtime.kafka.fetch_limits import OWN_TOPICS
-from kstorm.runtime.kafka.partition_bounds import partition_bounds
+from kstorm.runtime.kafka.partition_bounds import partition_ends
 from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
 from kstorm.runtime.kafka.undecodable import UndecodableBatchProbe, UndecodableRange
 
@@ -48,6 +49,7 @@ class CompletionsReader(threading.Thread):
         self._read: set[Partition] = set()
         self._stopping = threading.Event()
         self._orders = ConsumerCallQueue()
+        self._new: dict[int, Future[None]] = {}
         config = {
             **settings.client_config,
             "client.id": settings.instance,
@@ -67,7 +69,9 @@ class CompletionsReader(threading.Thread):
 
     async def add(self, partition: int) -> None:
         """Start reading a partition at its current end, which is known when this returns."""
-        await asyncio.wrap_future(self._orders.give(lambda: self._assign(partition)))
+        added: Future[None] = Future()
+        self._orders.give(lambda: self._new.__setitem__(partition, added))
+        await asyncio.wrap_future(added)
 
     async def remove(self, partition: int) -> None:
         await asyncio.wrap_future(self._orders.give(lambda: self._unassign(partition)))
@@ -76,6 +80,8 @@ class CompletionsReader(threading.Thread):
         try:
             while not self._stopping.is_set():
                 self._orders.serve()
+                if self._new:
+                    self._assign_new()
                 self._go_on_behind()
                 self._forgotten.check(self._topic)
                 first = self._consumer.poll(_POLL_SECONDS)
@@ -121,20 +127,38 @@ class CompletionsReader(threading.Thread):
         if good:
             self._loop.call_soon_threadsafe(self._deliver, good)
 
-    def _assign(self, partition: int) -> None:
-        place = TopicPartition(self._topic, partition)
+    def _assign_new(self) -> None:
+        """Start reading all new partitions with one look-up. It waits for the fetch that is under
+        way, so one for each partition would take up to a second for a dozen tasks."""
+        new = {
+            partition: added
+            for partition, added in self._new.items()
+            if added.set_running_or_notify_cancel()
+        }
+        self._new = {}
+        if not new:
+            return
         try:
-            _low, high = partition_bounds(self._consumer, place, _CLIENT_TIMEOUT)
-            self._consumer.incremental_assign([TopicPartition(self._topic, partition, high)])
+            ends = partition_ends(self._consumer, self._topic, list(new), _CLIENT_TIMEOUT)
+            self._consumer.incremental_assign(ends)
         except KafkaException as error:
-            raise BrokerError(
-                f"the end of {self._topic!r}, partition {partition}, cannot be read: "
-                f"{error.args[0].str()}"
-            ) from None
-
-        self._read.add(Partition(self._topic, partition))
+            numbers = ", ".join(map(str, sorted(new)))
+            for added in new.values():
+                added.set_exception(
+                    BrokerError(
+                        f"the end of {self._topic!r}, partition {numbers}, cannot be read: "
+                        f"{error.args[0].str()}"
+                    )
+                )
+            return
+        self._read.update(Partition(self._topic, partition) for partition in new)
+        for added in new.values():
+            added.set_result(None)
 
     def _unassign(self, partition: int) -> None:
+        if added := self._new.pop(partition, None):
+            added.set_result(None)
+            return
         self._read.discard(Partition(self._topic, partition))
         self._searches.forget(Partition(self._topic, partition))
         self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])

@@ -1,11 +1,17 @@
-"""Looks up the first and the end offset of a partition, with retries for temporary errors."""
+"""Looks up the first and the end offsets of partitions, with retries for temporary errors."""
 
 import time
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from kstorm.runtime.kafka.client_errors import raise_first_error
+
+T = TypeVar("T")
+
 _LOOK_SECS: Final = 0.1
+_END: Final = -1  # used in place of a timestamp
 _PASSING: Final = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -19,10 +25,31 @@ def partition_bounds(consumer: Consumer, place: TopicPartition, seconds: float) 
 
     Raises `KafkaException` if Kafka does not return them within `seconds`.
     """
+    return _until(seconds, lambda: consumer.get_watermark_offsets(place, timeout=seconds))
+
+
+def partition_ends(
+    consumer: Consumer, topic: str, partitions: Sequence[int], seconds: float
+) -> list[TopicPartition]:
+    """Return the end offsets of several partitions, in one request for each broker.
+
+    Raises `KafkaException` if Kafka does not return them within `seconds`.
+    """
+    places = [TopicPartition(topic, partition, _END) for partition in partitions]
+
+    def ends() -> list[TopicPartition]:
+        found = consumer.offsets_for_times(places, timeout=seconds)
+        raise_first_error(found)
+        return found
+
+    return _until(seconds, ends)
+
+
+def _until(seconds: float, ask: Callable[[], T]) -> T:
     deadline = time.monotonic() + seconds
     while True:
         try:
-            return consumer.get_watermark_offsets(place, timeout=seconds)
+            return ask()
         except KafkaException as error:
             if error.args[0].code() not in _PASSING or time.monotonic() >= deadline:
                 raise
