@@ -3,8 +3,7 @@
 The leases are the production ones. Only the parts of ZooKeeper that they use are simulated. Some
 processes are replaced by one of the same name while they still run. Checked at each write: an
 offset never goes back, and no process moves it after another has taken over the lock. A process
-that held the lock all the time is never fenced, and only a process of the same name takes a lock
-that is held.
+that held the lock all the time is never fenced. Only a process of the same name replaces its lock.
 """
 
 from collections.abc import Callable

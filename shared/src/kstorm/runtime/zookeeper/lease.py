@@ -58,10 +58,10 @@ class Lease(LockJob):
     `queued` and `leaving` are requests. `ownership`, `data` and `gone` are the current state. With
     a login in `auth`, the lock is not acquired while everyone can change the node.
 
-    `first` is True if this process requests the lock for the first time. Then a lock of the same
-    instance is deleted: it is left from the process that this one replaces, and would last until
-    that process's session expires. If the other process still runs, it is fenced, as after an
-    expired session. Kafka gave the task to this process, so the other one is out of the group.
+    `first` is True if this process requests the lock for the first time. Then it replaces a lock of
+    the same instance. Its former process left that lock, which would last until the session expires.
+    A former process that still runs is fenced, as after an expired session. Kafka has already
+    removed it from the group.
     """
 
     def __init__(
@@ -249,8 +249,8 @@ class Lease(LockJob):
 
     def _write(self, client: KazooClient, data: bytes) -> Ownership:
         if data == self.data and not self._unsure:
-            # Only the release after this write failed. `_wrote` could not tell a second write of
-            # the same content from that of a new owner.
+            # Only the release after this write failed. With a second write of the same content,
+            # `_wrote` would accept a new owner's write as its own.
             return Ownership.HELD
         self._unsure.add(data)
         try:
@@ -295,8 +295,7 @@ class Lease(LockJob):
 
 
 def _name(mark: Any) -> tuple[str, str, str] | None:
-    """Return the name of a lock's process, which is unique among those that run. None if it has
-    none."""
+    """Return the unique name of a lock's process, or None if it has no name."""
     match mark:
         case {"topology": str(topology), "component": str(component), "instance": str(instance)}:
             return topology, component, instance
