@@ -194,6 +194,7 @@ IDS = [
 ]
 
 
+@pytest.mark.slow
 def test_python_reads_the_same_as_spark(spark: SparkSession) -> None:
     """Text by text. Python may leave a text to Spark, but otherwise Spark must read the same
     values."""

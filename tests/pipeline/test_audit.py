@@ -156,6 +156,7 @@ def test_complete_topology_has_no_faults(audited: Audited) -> None:
     )
 
 
+@pytest.mark.slow
 def test_done_message_names_the_dead_letter_of_its_tuple(audited: Audited) -> None:
     """A tuple of two messages counts for both. It is not a fault."""
     audited.say(0, 10)
