@@ -229,8 +229,8 @@ class Lease(LockJob):
         return True
 
     def _read_lock(self, client: KazooClient) -> tuple[bytes, bool]:
-        """Return the lock's mark, and whether this lease created the lock in this session. The mark
-        is empty if there is no lock."""
+        """Return the lock's mark, and whether this lease created the lock in this session. Without a
+        lock the mark is empty."""
         session = client.client_id
         if session is None:
             raise ConnectionLoss
