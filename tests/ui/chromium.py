@@ -1,7 +1,6 @@
 """Finds Debian's Chromium, which the tests drive."""
 
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,5 +16,12 @@ OPTIONS: Final = (
 
 
 def find_chromium() -> Path | str:
-    """Return its path, or why it is missing and the remedy."""
-    return find_program("chromium", partial(shutil.which, "chromium"))
+    """Return its path, or why it is missing and the remedy.
+
+    The headless shell takes a fifth less CPU than the whole browser.
+    """
+    return find_program("chromium-headless-shell", _headless_or_whole)
+
+
+def _headless_or_whole() -> str | None:
+    return shutil.which("chromium-headless-shell") or shutil.which("chromium")
