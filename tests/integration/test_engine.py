@@ -30,6 +30,7 @@ def run(run_topology: RunTopology) -> Iterator[Run]:
         yield lambda reference, **options: stack.enter_context(run_topology(reference, **options))
 
 
+@pytest.mark.slow
 def test_counts_are_exact_without_faults(run: Run) -> None:
     """Nothing is replayed, and every process stops without an error."""
     engine, text = run("wordcount", timeout_secs=LONG_SECS), sentences(4000)

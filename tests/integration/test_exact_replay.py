@@ -134,6 +134,7 @@ def test_replay_is_in_the_sink_once_despite_kills(run_topology: RunTopology, cou
         assert outcomes == ["done"] * count
 
 
+@pytest.mark.slow
 def test_spout_survives_the_end_of_a_replay(run_topology: RunTopology) -> None:
     """Its transaction deletes the request and the dead letter."""
     with run_topology("wordcount", settings=EXACTLY_ONCE) as engine:

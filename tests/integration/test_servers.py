@@ -159,9 +159,10 @@ with EmbeddedZooKeeper(Path(sys.argv[1])) as zookeeper, EmbeddedKafka(Path(sys.a
             ),
             id="killed",
         ),
-        pytest.param(signal.SIGINT, marks=pytest.mark.slow, id="ctrl-c"),
+        pytest.param(signal.SIGINT, id="ctrl-c"),
     ],
 )
+@pytest.mark.slow
 def test_servers_end_with_their_parent(
     tmp_path: Path, eventually: Eventually, how: signal.Signals
 ) -> None:
