@@ -50,6 +50,7 @@ def _config() -> Config:
     return Config(
         topology_message_timeout_secs=float(os.environ.get("KSTORM_TEST_TIMEOUT", "30")),
         topology_processing_guarantee=os.environ.get("KSTORM_TEST_GUARANTEE", "at_least_once"),
+        topology_frame_format=int(os.environ.get("KSTORM_TEST_FRAME_FORMAT", "2")),
     )
 
 
