@@ -15,8 +15,13 @@ from tests.integration.test_engine import LONG_SECS, sentences
 FORMAT = "KSTORM_TEST_FRAME_FORMAT"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        pytest.param("at_least_once", marks=pytest.mark.slow),
+        pytest.param("exactly_once", marks=pytest.mark.long),
+    ],
+)
 def test_counts_are_exact_while_the_frame_format_changes(
     run_topology: RunTopology, guarantee: str
 ) -> None:
