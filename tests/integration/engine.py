@@ -177,19 +177,25 @@ class Engine:
 
     def records(self, topic: str | None = None, partitions: int = SINK_PARTITIONS) -> list[Any]:
         """Return all records of a topic, decoded from JSON."""
+        found = self.values(topic or self.sink, partitions)
+        return [json.loads(value or b"null") for values in found for value in values]
+
+    def values(self, topic: str, partitions: int) -> list[list[bytes | None]]:
+        """Return the values of all records in each partition of a topic."""
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "audit", "log_level": 0}
         )
-        found = []
+        found: list[list[bytes | None]] = []
         try:
             for partition in range(partitions):
-                place = TopicPartition(topic or self.sink, partition, 0)
+                place = TopicPartition(topic, partition, 0)
                 _, end = consumer.get_watermark_offsets(place, timeout=30)
                 consumer.assign([place])
+                found.append(values := [])
                 while end and consumer.position([place])[0].offset < end:
                     for message in consumer.consume(5000, 0.2):
                         assert message.error() is None, message.error()
-                        found.append(json.loads(message.value() or b"null"))
+                        values.append(message.value())
         finally:
             consumer.close()
         return found

@@ -4,9 +4,8 @@ from collections import Counter
 from itertools import groupby
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from msgspec import msgpack
 
+from kstorm.core.wire import TupleFrame, decode
 from kstorm.topology.topology import ACKER_COMPONENT
 from tests.integration.conftest import RunTopology
 from tests.integration.engine import Engine, check_words
@@ -54,16 +53,8 @@ def replace(engine: Engine, component: str, form: str) -> None:
 
 def formats_to_count(engine: Engine) -> list[list[int]]:
     """Return the formats in each partition of the count's input, in order and without repeats."""
-    topic = engine.processes.topology.bolt_topic("count")
-    found = []
-    with Consumer({"bootstrap.servers": engine.bootstrap, "group.id": "audit"}) as consumer:
-        for partition in range(engine.processes.topology.topics()[topic]):
-            place = TopicPartition(topic, partition, 0)
-            _, end = consumer.get_watermark_offsets(place, timeout=30)
-            consumer.assign([place])
-            seen: list[int] = []
-            while consumer.position([place])[0].offset < end:
-                records = consumer.consume(5000, 0.2)
-                seen += [msgpack.decode(record.value() or b"")[0] for record in records]
-            found.append([form for form, _ in groupby(seen)])
-    return found
+    topology = engine.processes.topology
+    topic = topology.bolt_topic("count")
+    found = engine.values(topic, topology.topics()[topic])
+    formats = ([decode(TupleFrame, value or b"").version for value in values] for values in found)
+    return [[form for form, _ in groupby(each)] for each in formats]
